@@ -280,8 +280,8 @@ def test_precision_of_a_reported_cost(
     experiment, settings = _experiment(), _Whole(metric="hours")
     _add(experiment, record={} if recorded is None else {"cost": recorded}).mark_completed()
     _observe(experiment, 0, "hours", in_data)
-    (entry,) = ledger(experiment, settings)
-    assert entry.reported_cost == reported
+    (trial,) = past_trials(experiment, settings)
+    assert trial.reported_cost == reported
 
 
 def test_data_of_a_running_trial_are_not_its_cost_yet() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -354,3 +355,13 @@ def test_registering_something_else_is_refused() -> None:
 
     with pytest.raises(UserInputError, match="expected a dataclass"):
         register_value_object(int)
+
+
+def test_numbers_that_json_lacks() -> None:
+    """As later versions of Ax write them."""
+    stored = {"a": {"__type": "float", "value": "-inf"}, "b": [{"__type": "float", "value": "nan"}]}
+    found = read(stored)
+    assert found["a"] == -math.inf
+    assert math.isnan(found["b"][0])
+    cost = {"__type": "ax_costaware.ConstantCost", "value": 2.5}
+    assert read(cost).value == 2.5

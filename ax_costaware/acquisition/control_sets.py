@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import get_args
+from typing import Any, get_args
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -384,6 +384,23 @@ class PartialQueryLogExpectedImprovement(PartialQueryAcquisition):
     Raises:
         InputError: For controlled columns, nodes, weights or an incumbent out of range.
     """
+
+    @staticmethod
+    def best_f_at(
+        X: Tensor,
+        model: Model,
+        controlled: Sequence[int],
+        nodes: Tensor | list[list[float]],
+        weights: Tensor | list[float],
+        posterior_transform: PosteriorTransform | None = None,
+        **_: Any,
+    ) -> float:
+        """The best posterior mean of the queries with the controlled values of points ``n x d``."""
+        mean = ExpectedUpperConfidenceBound(
+            model, controlled, nodes, weights, 0.0, posterior_transform
+        )
+        with torch.no_grad():
+            return float(mean(X.unsqueeze(-2)).max())
 
     def __init__(
         self,

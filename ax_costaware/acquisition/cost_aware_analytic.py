@@ -26,7 +26,6 @@ from typing import Any
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.acquisition.analytic import AnalyticAcquisitionFunction
-from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from botorch.utils.transforms import (
@@ -55,8 +54,8 @@ class CostAwareAnalyticAcquisitionFunction(AnalyticAcquisitionFunction):
 
     Args:
         model: A fitted model; with several outcomes it needs a ``posterior_transform``.
-        cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, or an object with
-            ``log_expected_cost`` such as ``LogNormalCostModel``.
+        cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, an object with
+            ``log_expected_cost`` such as ``LogNormalCostModel``, or a ``DeterministicModel``.
         maximize: Whether large values of the objective are good.
         posterior_transform: Applied to the posterior.
         X_pending: ``k x d`` points under evaluation, believed at their posterior mean.
@@ -127,8 +126,9 @@ class PandoraBoxGittinsIndex(CostAwareAnalyticAcquisitionFunction):
     Args:
         model: A fitted model; with several outcomes it needs a ``posterior_transform``. For an
             ensemble of models the index is averaged over them.
-        cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, or an object with
-            ``log_expected_cost`` such as ``LogNormalCostModel``; in the user's own unit.
+        cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, an object with
+            ``log_expected_cost`` such as ``LogNormalCostModel``, or a ``DeterministicModel``;
+            in the user's own unit.
         lmbda: What one unit of cost is worth, in units of the (transformed) objective; > 0.
         maximize: Whether large values of the objective are good.
         posterior_transform: Applied to the posterior.
@@ -197,6 +197,7 @@ def incumbent(
     return float(value[row]), row
 
 
+@takes_its_inputs
 class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
     r"""The logarithm of expected improvement over a power of the expected cost.
 
@@ -205,8 +206,9 @@ class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
             ensemble of models the improvement is averaged over them.
         best_f: The incumbent, in units of the (transformed) objective: with noise the best
             posterior mean at an evaluated point, see ``incumbent``.
-        cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, or an object with
-            ``log_expected_cost`` such as ``LogNormalCostModel``; in the user's own unit.
+        cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, an object with
+            ``log_expected_cost`` such as ``LogNormalCostModel``, or a ``DeterministicModel``;
+            in the user's own unit.
         exponent: Power of the cost, at least zero.
         maximize: Whether large values of the objective are good.
         posterior_transform: Applied to the posterior.
@@ -219,6 +221,17 @@ class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
     """
 
     _log = True  # an ensemble's improvements are averaged, not their logarithms
+
+    @staticmethod
+    def best_f_at(
+        X: Tensor,
+        model: Model,
+        posterior_transform: PosteriorTransform | None = None,
+        maximize: bool = True,
+        **_: Any,
+    ) -> float:
+        """The best posterior mean at points ``n x d``: the incumbent where none is given."""
+        return incumbent(model, X, posterior_transform, maximize)[0]
 
     def __init__(
         self,
@@ -261,33 +274,3 @@ class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
         if self._believed is not None:
             best = torch.maximum(best, self._believed)
         return log_expected_gain(mean - best, sigma) - self.exponent * log_cost
-
-
-@acqf_input_constructor(LogExpectedImprovementPerCost)
-def construct_inputs_log_ei_per_cost(
-    model: Model,
-    cost: CostFunction,
-    best_f: float | Tensor | None = None,
-    exponent: float = 1.0,
-    maximize: bool = True,
-    posterior_transform: PosteriorTransform | None = None,
-    X_baseline: Tensor | None = None,
-    X_pending: Tensor | None = None,
-) -> dict[str, Any]:
-    """Inputs of ``LogExpectedImprovementPerCost`` from BoTorch's common arguments and its own.
-
-    Without ``best_f`` it is the best posterior mean at ``X_baseline``.
-    """
-    if best_f is None:
-        if X_baseline is None:
-            raise InputError("best_f=None: expected a number, or X_baseline to find it at.")
-        best_f, _ = incumbent(model, X_baseline, posterior_transform, maximize)
-    return {
-        "model": model,
-        "best_f": best_f,
-        "cost": cost,
-        "exponent": exponent,
-        "maximize": maximize,
-        "posterior_transform": posterior_transform,
-        "X_pending": X_pending,
-    }

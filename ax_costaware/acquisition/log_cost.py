@@ -19,6 +19,8 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.acquisition.cost_aware import CostAwareUtility
+from botorch.models.deterministic import DeterministicModel
 from botorch.models.model import Model
 from torch import Tensor
 
@@ -39,16 +41,18 @@ class LogExpectedCost(Protocol):
         """Logarithm of the expected cost at points ``... x d``, of shape ``...``."""
 
 
-CostFunction: TypeAlias = float | Callable[[Tensor], Tensor] | LogExpectedCost
-"""A number, a callable from points ``... x d`` to costs ``...``, or a model of the cost."""
+CostFunction: TypeAlias = float | Callable[[Tensor], Tensor] | LogExpectedCost | DeterministicModel
+"""A number, a callable from points ``... x d`` to costs ``...``, a model of the cost, or a
+deterministic model of BoTorch with the cost as its one output, such as
+``AffineFidelityCostModel``."""
 
 
 def log_cost_function(cost: CostFunction) -> Callable[[Tensor], Tensor]:
     """The logarithm of a cost as a function of points.
 
     Args:
-        cost: A number > 0; a callable from points ``n x d`` to ``n`` costs > 0; or an object with
-            ``log_expected_cost``.
+        cost: A number > 0; a callable from points ``n x d`` to ``n`` costs > 0; an object with
+            ``log_expected_cost``; or a ``DeterministicModel`` with one output, the cost > 0.
 
     Returns:
         A function from points ``... x d`` to the logarithms of their costs, ``...``. It raises
@@ -58,21 +62,38 @@ def log_cost_function(cost: CostFunction) -> Callable[[Tensor], Tensor]:
     Raises:
         InputError: If ``cost`` is none of these.
     """
-    if isinstance(cost, LogExpectedCost):
-        return cost.log_expected_cost
     if isinstance(cost, Real):
         return partial(_constant, math.log(positive_number(cost, "cost")))
-    if isinstance(cost, type) or not callable(cost):
+    if isinstance(cost, LogExpectedCost) and not isinstance(cost, type):
+        return cost.log_expected_cost
+    if isinstance(cost, DeterministicModel) and cost.num_outputs == 1:
+        return partial(_checked_log, partial(_only_output, cost))
+    # BoTorch's modules are callables, but of other arguments, or with other results.
+    is_other = isinstance(cost, type | Model | CostAwareUtility)
+    if is_other or not callable(cost):
         raise InputError(
-            f"cost={cost!r}: expected a number > 0, a callable of the points, or a model with"
-            " log_expected_cost."
+            f"cost={_shown(cost)}: expected a number > 0, a callable of the points, a model with"
+            " log_expected_cost such as LogNormalCostModel, or a DeterministicModel with one output"
+            " such as AffineFidelityCostModel."
         )
     return partial(_checked_log, cost)
+
+
+def _shown(cost: object) -> str:
+    """Text of what is no cost; of a module its class alone, of which the rest takes many lines."""
+    if isinstance(cost, DeterministicModel):
+        return f"a {type(cost).__name__} with {cost.num_outputs} outputs"
+    return f"a {type(cost).__name__}" if isinstance(cost, torch.nn.Module) else repr(cost)
 
 
 # No lambdas: an acquisition function with these can be pickled, as BoTorch's can.
 def _constant(log_cost: float, X: Tensor) -> Tensor:
     return X.new_full(X.shape[:-1], log_cost)
+
+
+def _only_output(model: DeterministicModel, X: Tensor) -> Tensor:
+    found: Tensor = model(X.unsqueeze(-2))  # a point is a batch of one
+    return found.squeeze(-1).squeeze(-1)
 
 
 def _checked_log(cost: Callable[[Tensor], Tensor], X: Tensor) -> Tensor:

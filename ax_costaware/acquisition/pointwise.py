@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
@@ -14,6 +14,7 @@ from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
 from ax_costaware.acquisition.check import check_pending
+from ax_costaware.exceptions import InputError
 
 Class = TypeVar("Class", bound=type[AcquisitionFunction])
 
@@ -109,15 +110,45 @@ class Squashed(InUnits):
 
 
 def takes_its_inputs(acquisition: Class) -> Class:
-    """Register a class whose inputs are the arguments of its constructor, nothing to be made of.
+    """Register a class whose inputs are the arguments of its constructor.
 
-    Of what BoTorch offers to all acquisition functions it is given what it names.
+    Of what BoTorch offers to all acquisition functions it is given what it names. A ``best_f`` that
+    is not given is found at ``X_baseline``, by the ``best_f_at`` of the class. A ``target`` that is
+    not given is that of Ax's fidelity parameters, ``target_fidelities``.
     """
+    own = inspect.signature(acquisition).parameters
 
     def construct_inputs(**arguments: Any) -> dict[str, Any]:
-        return arguments
+        inputs = {name: value for name, value in arguments.items() if name in own}
+        if target := arguments.get("target_fidelities"):
+            if "target" not in own:
+                raise InputError(
+                    f"target_fidelities={target!r}: {acquisition.__name__} knows no fidelities; "
+                    "expected LogTargetImprovementPerCost, or parameters that are no fidelities."
+                )
+            inputs.setdefault("target", target)
+        required = [name for name, p in own.items() if p.default is p.empty and name != "best_f"]
+        if missing := [name for name in required if name not in inputs]:
+            raise InputError(
+                f"{acquisition.__name__}: got no {' and no '.join(missing)}; expected one among "
+                "the options of the acquisition function, in Ax botorch_acqf_options."
+            )
+        if "best_f" in own and inputs.get("best_f") is None:
+            X_baseline = arguments.get("X_baseline")
+            if X_baseline is None:
+                raise InputError("best_f=None: expected a number, or X_baseline to find it at.")
+            find_best = cast(Any, acquisition).best_f_at
+            inputs["best_f"] = find_best(**{**inputs, "X": X_baseline})
+        return inputs
 
     # What BoTorch goes by.
-    construct_inputs.__signature__ = inspect.signature(acquisition)  # type: ignore[attr-defined]
+    parameters = [p.replace(kind=p.KEYWORD_ONLY) for p in own.values()]
+    more = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)
+        for name in ("X_baseline", "target_fidelities")
+        if name not in own
+    ]
+    signature = inspect.Signature([*parameters, *more])
+    construct_inputs.__signature__ = signature  # type: ignore[attr-defined]
     acqf_input_constructor(acquisition)(construct_inputs)
     return acquisition

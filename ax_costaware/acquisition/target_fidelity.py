@@ -36,6 +36,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
+from typing import Any
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -45,12 +46,17 @@ from botorch.utils.safe_math import logdiffexp
 from scipy.stats import norm
 from torch import Tensor
 
+from ax_costaware.acquisition.cost_aware_analytic import incumbent
 from ax_costaware.acquisition.criteria import log_expected_gain
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
 from ax_costaware.acquisition.pointwise import PointwiseAcquisition, takes_its_inputs
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.point_posterior import PointPosterior
-from ax_costaware.queries.argument_checks import finite_number, nonnegative_number
+from ax_costaware.queries.argument_checks import (
+    finite_number,
+    nonnegative_number,
+    with_integer_keys,
+)
 
 _LEAST_SHARE = 1e-8
 """Part of the variance at the target that a trial explains at least, and leaves at least: the roots
@@ -69,6 +75,12 @@ def at_target(X: Tensor, target: Mapping[int, float]) -> Tensor:
     found = X.clone()
     found[..., columns] = X.new_tensor([target[column] for column in columns])
     return found
+
+
+def _checked_target(target: Any) -> dict[int, float]:
+    if not isinstance(target, Mapping):
+        raise InputError(f"target={target!r}: expected columns with values, as {{2: 1.0}}.")
+    return {i: finite_number(at, f"target[{i}]") for i, at in with_integer_keys(target).items()}
 
 
 def told_of_target(
@@ -151,8 +163,8 @@ class LogTargetImprovementPerCost(PointwiseAcquisition):
         best_f: The best posterior mean at the target so far, less ``caution`` standard deviations,
             with the sign of maximisation; None: what counts is the part of the variance at the
             target that a trial explains.
-        cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, or an object with
-            ``log_expected_cost`` such as ``LogNormalCostModel``.
+        cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, an object with
+            ``log_expected_cost`` such as ``LogNormalCostModel``, or a ``DeterministicModel``.
         log_weight: A function from points ``n x d`` to ``n`` logarithms that are added, such as
             that of the probability that the trial is feasible, where what inputs have already is no
             gain; None for none.
@@ -164,6 +176,19 @@ class LogTargetImprovementPerCost(PointwiseAcquisition):
         InputError: If ``target``, ``best_f``, ``cost``, ``X_pending`` or ``caution`` is not of that
             kind.
     """
+
+    @staticmethod
+    def best_f_at(
+        X: Tensor,
+        model: Model,
+        target: Mapping[int, float],
+        posterior_transform: PosteriorTransform | None = None,
+        caution: float = 0.0,
+        **_: Any,
+    ) -> float:
+        """The best bound at the target, of the inputs of points ``n x d`` at any fidelity."""
+        points = at_target(X, _checked_target(target))
+        return incumbent(model, points, posterior_transform, caution=caution)[0]
 
     def __init__(
         self,
@@ -177,9 +202,7 @@ class LogTargetImprovementPerCost(PointwiseAcquisition):
         caution: float = 0.0,
     ) -> None:
         super().__init__(model=model)
-        if not isinstance(target, Mapping):
-            raise InputError(f"target={target!r}: expected columns with values, as {{2: 1.0}}.")
-        self.target = {i: finite_number(at, f"target[{i}]") for i, at in target.items()}
+        self.target = _checked_target(target)
         self.caution = nonnegative_number(caution, "caution")
         if isinstance(best_f, Tensor) and best_f.numel() == 1:
             best_f = best_f.item()

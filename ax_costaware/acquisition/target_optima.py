@@ -107,6 +107,23 @@ class TargetSpace:
         fixed = torch.nonzero(self.bounds[0] == self.bounds[1]).flatten().tolist()
         return tuple(sorted({*self.choices, *fixed}))
 
+    def held_at(self, values: Mapping[int, float]) -> TargetSpace:
+        """Return the part of the space where some columns have these values.
+
+        Raises:
+            InputError: If it has no point there.
+        """
+        if not values:
+            return self
+        points = self.candidates
+        if points is not None:
+            columns = list(values)
+            points = points[(points[:, columns] == points.new_tensor([*values.values()])).all(-1)]
+            if not len(points):
+                raise InputError(f"columns held at {dict(values)}: expected those of a candidate.")
+        choices = {**self.choices, **{column: (value,) for column, value in values.items()}}
+        return TargetSpace(self.bounds, choices, points)
+
     @property
     def points(self) -> Tensor | None:
         """All points, ``m x d``, where they are finitely many and not too many; else None.

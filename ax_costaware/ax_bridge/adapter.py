@@ -33,6 +33,7 @@ from botorch.models.model import Model
 
 from ax_costaware.ax_bridge.checks import (
     ax_errors,
+    check_fixed,
     check_one_arm,
     check_optimization_config,
     constraints_of,
@@ -58,6 +59,7 @@ from ax_costaware.core.problem import decision_seed, reproducible
 from ax_costaware.core.trial_times import TrialTimes
 from ax_costaware.methods import Method
 from ax_costaware.space import Space
+from ax_costaware.space.parameters import Row
 
 
 class CostAwareAdapter(TorchAdapter):
@@ -200,9 +202,19 @@ class CostAwareAdapter(TorchAdapter):
             return self.botorch_model
         return self.botorch_model.subset_output([self.outcomes.index(metric)])
 
-    def recommend(self) -> list[Best]:
-        """What to deploy under the fitted model, best first."""
-        problem = self.problem()
+    def recommend(self, fixed: Row | None = None) -> list[Best]:
+        """What to deploy under the fitted model, best first.
+
+        Args:
+            fixed: Known values of parameters, by name; of the latent ones where points are latent.
+        """
+        given, latent = dict(fixed or {}), self.method.latent
+        if latent:
+            with ax_errors():
+                check_fixed(given, latent, [*latent], "the points that are deployed")
+            problem = replace(self.problem(), deployed_at=given)
+        else:
+            problem = self.problem(fixed_features=ObservationFeatures(parameters=given))
         with ax_errors(), reproducible(self.method.seed):
             self.method.check_outcomes(problem)
             return recommended(self.method, problem)
@@ -258,7 +270,7 @@ class CostAwareAdapter(TorchAdapter):
             generator_state_after_gen=self._get_serialized_model_state(),
         )
         self.fit_time_since_gen = 0.0
-        return recorded(run, decision, problem, self.method)
+        return recorded(run, decision, problem, self.method, self._experiment)
 
     def _fit(
         self, search_space: SearchSpace, experiment_data: ExperimentData, **kwargs: Any

@@ -14,6 +14,7 @@ from ax.api.client import Client
 from ax.core.base_trial import BaseTrial
 from ax.core.data import Data
 from ax.core.experiment import Experiment
+from ax.core.trial_status import TrialStatus
 from ax.core.types import TParamValue
 from ax.service.ax_client import AxClient
 
@@ -28,8 +29,8 @@ from ax_costaware.ax_bridge.records import (
 )
 from ax_costaware.ax_bridge.training_data import raw_data_of
 
-PastRow: TypeAlias = tuple[dict[str, TParamValue], dict[str, Any]]
-"""A trial that ran before: its arm, and what ``complete_trial`` would record of it."""
+PastRow: TypeAlias = tuple[dict[str, TParamValue], dict[str, Any], TrialStatus]
+"""A past trial: its arm, what ``complete_trial`` would record of it, and how it ended."""
 
 
 def beside_designs(experiment: Experiment) -> set[int]:
@@ -49,10 +50,10 @@ def beside_designs(experiment: Experiment) -> set[int]:
     }
 
 
-def attach_completed(
+def attach_past(
     experiment: Experiment, rows: Sequence[PastRow], client: Client | AxClient | None
 ) -> list[int]:
-    """Attach completed trials, and store them in one transaction if the client has a database.
+    """Attach past trials, and store them in one transaction if the client has a database.
 
     Args:
         experiment: The experiment; if anything fails it is left as it was.
@@ -65,18 +66,19 @@ def attach_completed(
     with _all_or_nothing(experiment):
         data: dict[int, Data] = {}
         trials = []
-        for arm, record in rows:
+        for arm, record, _ in rows:
             _, index = experiment.attach_trial([arm], run_metadata={RECORD: record})
             trial = with_one_arm(experiment.trials[index])
-            known = raw_data_of(recorded_outcomes(trial), experiment)
-            data[index] = trial._raw_evaluations_to_data({trial.arms[0].name: known})
+            if known := raw_data_of(recorded_outcomes(trial), experiment):
+                data[index] = trial._raw_evaluations_to_data({trial.arms[0].name: known})
             trials.append(trial)
-        experiment.attach_data(Data.from_multiple_data(data.values()))
-        for trial in trials:
-            trial.mark_completed()
+        if data:
+            experiment.attach_data(Data.from_multiple_data(data.values()))
+        for trial, (_, _, status) in zip(trials, rows, strict=True):
+            trial.mark_as(status)
         if client is not None and client.db_settings_set:
             _store(experiment, trials, data, client)
-    return list(data)
+    return [trial.index for trial in trials]
 
 
 @contextmanager
@@ -114,7 +116,7 @@ def _store(
     encoder, decoder = client.db_settings.encoder, client.db_settings.decoder
     # A frame for each trial from scratch would take most of the time.
     whole = Data.from_multiple_data(data.values()).full_df
-    for index, part in whole.groupby("trial_index"):
+    for index, part in whole.groupby("trial_index") if data else ():
         data[index].full_df = part.reset_index(drop=True)
     rows: list[Any] = [encoder.trial_to_sqa(trial) for trial in trials]
     outcomes: list[Any] = [

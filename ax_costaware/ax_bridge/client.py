@@ -22,6 +22,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 from ax.api.client import Client
 from ax.core.base_trial import BaseTrial
 from ax.core.experiment import Experiment
+from ax.core.types import TParameterization
 from ax.exceptions.core import UserInputError
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.service.ax_client import AxClient
@@ -38,7 +39,7 @@ from ax_costaware.ax_bridge.training_data import (
     raw_data_of,
     restore_data,
 )
-from ax_costaware.ax_bridge.turns import turn_at
+from ax_costaware.ax_bridge.turns import WAITING, CostAwareStrategy, log_short_batch, turn_at
 from ax_costaware.core.method import Method
 
 logger = get_logger(__name__)
@@ -69,10 +70,16 @@ class Session:
         """The trial at ``trial_index``.
 
         Raises:
-            UserInputError: If the index is not an integer, or no trial has it.
+            UserInputError: If the index is not an integer, no trial has it, or it has no arm.
             UnsupportedError: If the trial has several arms.
         """
-        return with_one_arm(self.any_trial(trial_index))
+        trial = with_one_arm(self.any_trial(trial_index))
+        if not trial.arms:
+            raise UserInputError(
+                f"trial_index={trial.index} is a trial without an arm, which Ax leaves behind "
+                "where it refuses to attach one: it never ran, and costs nothing."
+            )
+        return trial
 
     def any_trial(self, trial_index: int) -> BaseTrial:
         """The trial at ``trial_index``, which may have several arms.
@@ -225,6 +232,48 @@ def holding_lock(function: AnyFunction) -> AnyFunction:
             return function(client, *args, **kwargs)
 
     return cast(AnyFunction, held)
+
+
+def _keep_short_batches() -> None:
+    """Let ``AxClient.get_next_trials`` return the trials that it made before it has to wait.
+
+    It makes one trial after the other. An error in between loses those before: they run, and their
+    parameters were returned to nobody. ``Client`` decides on a batch at once, see ``turns.py``.
+    """
+    of_ax = AxClient.get_next_trials
+
+    @wraps(of_ax)
+    def get_next_trials(
+        self: AxClient, max_trials: int, *args: Any, **kwargs: Any
+    ) -> tuple[dict[int, TParameterization], bool]:
+        strategy = self._generation_strategy
+        if not isinstance(strategy, CostAwareStrategy):
+            return of_ax(self, max_trials, *args, **kwargs)
+        with turn_at(self.experiment):  # what is made meanwhile was made here
+            before = set(self.experiment.trials)
+            try:
+                found, is_over = of_ax(self, max_trials, *args, **kwargs)
+                why = "" if is_over else strategy.limit_reason()
+            except Exception as error:
+                made = [t for index, t in self.experiment.trials.items() if index not in before]
+                if not made:
+                    raise
+                if not isinstance(error, WAITING):
+                    error.add_note(
+                        f"Trials {[trial.index for trial in made]} of the batch were made before, "
+                        "and run: ax_costaware.query(client, trial_index) says what they set."
+                    )
+                    raise
+                found = {trial.index: trial.arms[0].parameters for trial in made}
+                is_over, why = False, error.message
+            if not is_over:  # else Ax has said so
+                log_short_batch(len(found), max_trials, why)
+            return found, is_over
+
+    AxClient.get_next_trials = get_next_trials  # type: ignore[method-assign]
+
+
+_keep_short_batches()
 
 
 @holding_lock

@@ -216,7 +216,7 @@ class InitialNode(MethodNode):
                 generator_state_after_gen=None if run is None else run._generator_state_after_gen,
             )
             run._generation_node_name = self.name
-        return recorded(run, decision, problem, method)
+        return recorded(run, decision, problem, method, experiment)
 
     def _stop_of_silence(self, method: Method) -> Stop | None:
         """That no trial that was completed, of two designs or more, has all outcomes it is to have.
@@ -255,7 +255,8 @@ class InitialNode(MethodNode):
             return done, following
         check_optimization_config(self.experiment.optimization_config)
         method = method_of(self.generation_strategy)
-        is_over = method.design_is_over(problem_of(self.experiment, method))
+        with ax_errors():
+            is_over = method.design_is_over(problem_of(self.experiment, method))
         return (True, self.next_node) if is_over else (done, following)
 
     def new_trial_limit(self, raise_generation_errors: bool = False) -> int:

@@ -1,8 +1,8 @@
 """The record of a decision, and what Ax's log says of it.
 
-Each decision is logged with its reason and with what it leaves out, and a budget that runs out,
-once. A line is written where a decision is made, so that an experiment that is loaded, looked at or
-assessed writes none. Costs are in the user's own unit.
+Each decision is logged with its reason and with what it leaves out. That a budget is nearly used
+up, or overrun, is logged once, by the decision that reserves or the report that charges so much. An
+experiment that is loaded, looked at or assessed writes no line. Costs are in the user's own unit.
 """
 
 from __future__ import annotations
@@ -10,13 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
+from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.utils.common.logger import get_logger
 
-from ax_costaware.ax_bridge.records import RECORD
+from ax_costaware.ax_bridge.records import RECORD, decision_record, past_trials
+from ax_costaware.ax_bridge.turns import turn_of
 from ax_costaware.core import Decision, Problem
+from ax_costaware.core.account import spent
 from ax_costaware.core.decision import all_left_out, record_of
+from ax_costaware.core.history import ROUNDING, ledger_of
 from ax_costaware.display import display_cost, display_number, display_values
+from ax_costaware.exceptions import InputError
 from ax_costaware.methods import Method
 
 logger = get_logger(__name__)
@@ -26,7 +32,11 @@ NEARLY_USED = 0.9
 
 
 def recorded(
-    run: GeneratorRun, decision: Decision, problem: Problem, method: Method
+    run: GeneratorRun,
+    decision: Decision,
+    problem: Problem,
+    method: Method,
+    experiment: Experiment,
 ) -> GeneratorRun:
     """What was generated, with the record of its decision, which is logged.
 
@@ -37,13 +47,14 @@ def recorded(
         decision: The decision.
         problem: What it was made from.
         method: The method.
+        experiment: The experiment.
     """
     record: dict[str, Any] = record_of(method, problem, decision)
     run._gen_metadata = {**(run.gen_metadata or {}), RECORD: record}
-    index, budget, spent = problem.next_index, method.budget, record["decision"]["spent"]
+    index, budget = problem.next_index, method.budget
     controlled = record.get("controlled") or run.arms[0].parameters
     cost = display_cost(record.get("control_set"), record.get("expected_cost"))
-    money = f"{display_number(spent)}{_of(budget)} spent before"
+    money = f"{display_number(record['decision']['spent'])}{_of(budget)} spent before"
     unmeasured = "" if record.get("measure", True) else ", without measuring"
     logger.info(
         f"Trial {index}: set {display_values(controlled)} {cost}{unmeasured}; {money}. "
@@ -56,17 +67,46 @@ def recorded(
             "Several trials are asked for at once, and nothing is known of what they cost: they "
             f"may overrun budget={budget:g}. Ask for one at a time until a cost was reported."
         )
-    if budget is not None:
-        earlier = [_committed(trial.record, method) for trial in problem.trials]
-        if problem.undelivered:
-            earlier.append(spent)  # an earlier decision of the batch has said so
-        committed = _committed(record, method)
-        if max(earlier, default=0.0) < NEARLY_USED * budget <= committed:
-            logger.info(
-                f"The budget is nearly used up: with trial {index}, "
-                f"{display_number(committed)}{_of(budget)} is spent or reserved."
-            )
+    _log_budget(experiment, method, _committed(record, method), index)
     return run
+
+
+def log_spending(experiment: Experiment, method: Method, trial_index: int) -> None:
+    """Log that a budget is nearly used up, or overrun, after the cost of a trial was reported.
+
+    Args:
+        experiment: The experiment.
+        method: The method.
+        trial_index: The trial.
+    """
+    if method.budget is None:
+        return
+    try:
+        amount = spent(ledger_of(past_trials(experiment, method), method))
+    except (InputError, UnsupportedError, UserInputError):
+        return  # The next decision says that no ledger can be made.
+    _log_budget(experiment, method, amount, trial_index)
+
+
+def _log_budget(experiment: Experiment, method: Method, amount: float, index: int) -> None:
+    """Log the largest threshold of the budget that ``amount`` is the first to reach."""
+    budget, turn = method.budget, turn_of(experiment)
+    if budget is None:
+        return
+    records = map(decision_record, experiment.trials.values())
+    before = max([turn.most_spent, *(_committed(record, method) for record in records)])
+    turn.most_spent = max(turn.most_spent, amount)
+    largest = budget * (1 + ROUNDING)
+    if before <= largest < amount:
+        said = "overrun"
+    elif before < NEARLY_USED * budget <= amount <= largest:
+        said = "nearly used up"
+    else:
+        return
+    logger.info(
+        f"The budget is {said}: with trial {index}, {display_number(amount)}{_of(budget)} is spent "
+        "or reserved."
+    )
 
 
 def _of(budget: float | None) -> str:

@@ -23,7 +23,7 @@ from ax_costaware.ax_bridge.checks import ax_errors, usable_device
 from ax_costaware.ax_bridge.generator import AnyMethod, CostAwareGenerator
 from ax_costaware.ax_bridge.records import problem_of
 from ax_costaware.ax_bridge.transforms import HideParameters, TimeFeature
-from ax_costaware.ax_bridge.turns import CostAwareStrategy
+from ax_costaware.ax_bridge.turns import CostAwareStrategy, LimitedNode
 from ax_costaware.core.method import NO_LIMIT, Method
 from ax_costaware.exceptions import InputError
 
@@ -87,14 +87,42 @@ def model_spec_of(strategy: GenerationStrategy) -> GeneratorSpec:
     """
     nodes = strategy.nodes_by_name.values() if isinstance(strategy, GenerationStrategy) else ()
     for node in nodes:
-        for spec in node.generator_specs:
-            if any(isinstance(value, Method) for value in spec.generator_kwargs.values()):
-                return spec
+        if (spec := _spec_with_method(node)) is not None:
+            return spec
     raise UserInputError(
         f"the generation strategy {getattr(strategy, 'name', strategy)!r} does not know what a "
         "trial costs: expected one made by ax_costaware.control_set_strategy, "
         "ax_costaware.gittins_strategy or any other strategy of the package."
     )
+
+
+def _spec_with_method(node: GenerationNode) -> GeneratorSpec | None:
+    specs: list[GeneratorSpec] = node.generator_specs
+    for spec in specs:
+        if any(isinstance(value, Method) for value in spec.generator_kwargs.values()):
+            return spec
+    return None
+
+
+def _check_one_method(strategy: GenerationStrategy) -> None:
+    """Refuse a strategy of several methods: budget and charges would be those of the first.
+
+    An initial design belongs to the method of the node that it hands over to, which is one, too.
+
+    Raises:
+        UserInputError: By the names of the nodes.
+    """
+    nodes = strategy.nodes_by_name.values()
+    with_method = [node.name for node in nodes if _spec_with_method(node) is not None]
+    designs = [node.name for node in nodes if isinstance(node, MethodNode) and node.is_initial]
+    if len(with_method) > 1 or len(designs) > 1:
+        several = with_method if len(with_method) > 1 else designs
+        raise UserInputError(
+            f"the generation strategy has the nodes {several} of this package: expected the nodes "
+            "of one method, as gittins_strategy and the others make them, since the budget and the "
+            "charges of an experiment are those of one. To go on with another method, set another "
+            "strategy."
+        )
 
 
 def fitted_adapter(experiment: Experiment, strategy: GenerationStrategy) -> CostAwareAdapter:
@@ -123,7 +151,7 @@ def num_payable(experiment: Experiment, method: Method, initial: bool) -> int:
         return method.num_payable(problem_of(experiment, method), initial)
 
 
-class MethodNode(GenerationNode):
+class MethodNode(LimitedNode):
     """What both nodes share: a batch is limited to what the budget is certain to pay for.
 
     A strategy that has such a node is a ``CostAwareStrategy``, also where one of Ax's stores has
@@ -140,17 +168,28 @@ class MethodNode(GenerationNode):
     @_generation_strategy.setter
     def _generation_strategy(self, strategy: GenerationStrategy | None) -> None:
         if type(strategy) is GenerationStrategy:
+            _check_one_method(strategy)
             strategy.__class__ = CostAwareStrategy
         self.__dict__["_generation_strategy"] = strategy
 
     def new_trial_limit(self, raise_generation_errors: bool = False) -> int:
         """How many trials can be generated now; -1 for any number."""
         limit = super().new_trial_limit(raise_generation_errors=raise_generation_errors)
-        method = method_of(self.generation_strategy)
-        payable = num_payable(self.experiment, method, self.is_initial)
+        payable = self._num_payable()
         if payable == NO_LIMIT:
             return limit
         return payable if limit < 0 else min(limit, payable)
+
+    def _num_payable(self) -> int:
+        method = method_of(self.generation_strategy)
+        return num_payable(self.experiment, method, self.is_initial)
+
+    def limit_reason(self) -> str:
+        """Return which limit of ``new_trial_limit`` is the smallest, as a sentence."""
+        if self._num_payable() <= self.new_trial_limit():
+            budget = method_of(self.generation_strategy).budget
+            return f"What is left of budget={budget:g} is certain to pay for no more."
+        return "The initial design makes no more before some of its trials have reported."
 
 
 class ModelNode(MethodNode):

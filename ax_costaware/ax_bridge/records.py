@@ -24,7 +24,7 @@ from ax.core.observation import ObservationFeatures
 from ax.core.parameter import RangeParameter
 from ax.core.trial import Trial
 from ax.core.types import TParameterization
-from ax.exceptions.core import UnsupportedError
+from ax.exceptions.core import UnsupportedError, UserInputError
 from botorch.models.model import Model
 
 from ax_costaware.ax_bridge.checks import ax_errors, check_fixed, constraints_of
@@ -48,6 +48,12 @@ PAIRS = "pairs"
 
 CHARGED = "charged"
 """Key of whether a trial is paid from the budget, in its record; it is, where that says nothing."""
+
+GENERATOR_KEY = "CostAware"
+"""What the names of this package's generators begin with."""
+
+_WARM_START = "Warm start from Experiment"
+"""What Ax says that the source of a copied trial is, at the beginning."""
 
 STORED_DECIMALS = 10
 """Decimals that Ax's stores keep of an observation."""
@@ -131,7 +137,7 @@ def problem_of(
     # In earlier trials, of parameters that were added while the experiment ran.
     added = experiment.search_space.backfill_values()
     with ax_errors():
-        check_fixed(by_caller, space)
+        check_fixed(by_caller, space.parameters, space.order)
         fixed = {name: experiment.parameters[name].cast(value) for name, value in fixed.items()}
         space = space.held_at(fixed)
         check_complete((trial for trial in trials if trial.counts), space)
@@ -191,12 +197,14 @@ def past_trials(
     observed = observed or {}
     objectives = objective_metrics(experiment)
     metric = method.cost_metric or ""  # no metric has the empty name
-    data = {n: values_in_data(experiment, n) for n in {*objectives, *method.reads, metric}}
+    data = {n: values_in_data(experiment, n) for n in {*objectives, *method.reads}}
+    data[metric] = values_in_data(experiment, metric, finite=False)  # a method refuses such costs
     curves, realized = curves_in_data(experiment, method), realized_inputs(experiment, method)
     found = []
     for index, base_trial in sorted(experiment.trials.items()):
         planned = planned_trial(base_trial)
-        if is_excluded(base_trial):
+        # Ax leaves a trial without an arm behind where it refuses to attach one: it never ran.
+        if is_excluded(base_trial) or not base_trial.arms:
             found.append(replace(planned, status="ABANDONED", is_excluded=True))
             continue
         trial, record = with_one_arm(base_trial), outcome_record(base_trial)
@@ -206,12 +214,14 @@ def past_trials(
             for name, known in data.items()
             if index in known
         }
-        cost = record.get("cost")
+        cost, unit = record.get("cost"), record.get("cost_metric")
+        if unit is None:
+            unit = metric if metric in recorded else planned.record.get("cost_metric")
         if cost is None:
-            cost = recorded.get(metric)
+            cost, unit = recorded.get(metric), metric
         if metric in values and trial.status.is_terminal:
             # Before a trial has ended, data are what it has cost so far.
-            cost = more_precise(values[metric], cost)
+            cost, unit = more_precise(values[metric], cost), metric
         measured = {**recorded, **values} if trial.status.is_completed else values
         is_measured = bool(objectives) and measured.keys() >= set(objectives)
         lost, last_attempt = _attempts(trial, record)
@@ -226,6 +236,7 @@ def past_trials(
                 realized=realized.get(index, {}),
                 curves=curves.get(index, {}),
                 reported_cost=None if cost is None else float(cost),
+                cost_metric=None if cost is None else unit,
                 metrics={name: values[name] for name in method.reads if name in values},
                 lost=tuple(lost),
                 last_attempt=last_attempt,
@@ -234,6 +245,31 @@ def past_trials(
             )
         )
     return tuple(found)
+
+
+def check_copied(experiment: Experiment) -> None:
+    """Refuse trials of this package's strategies that were copied without their records.
+
+    ``Experiment.warm_start_from_old_experiment`` copies what was reported of a trial, and drops
+    what was recorded of the decision on it: the trial that it resumed, its rule, and its price.
+
+    Raises:
+        UserInputError: By the indices of the trials.
+    """
+    copied = [
+        index
+        for index, trial in sorted(experiment.trials.items())
+        if str(trial._properties.get("source")).startswith(_WARM_START)
+        and str(trial._properties.get("generation_model_key")).startswith(GENERATOR_KEY)
+        and not is_excluded(trial)
+    ]
+    if copied:
+        raise UserInputError(
+            f"trials {copied} were copied by warm_start_from_old_experiment, which drops the "
+            "records of the decisions on them. Attach their inputs, outcomes and costs to a new "
+            "experiment, with ax_costaware.attach_table(client, ...); or go on without a trial, "
+            f"with ax_costaware.exclude_trial(client, {copied[0]})."
+        )
 
 
 def objective_metrics(experiment: Experiment) -> list[str]:
@@ -279,11 +315,18 @@ def more_precise(value: float, recorded: float | None) -> float:
     return float(recorded)
 
 
-def values_in_data(experiment: Experiment, metric: str) -> dict[int, float]:
-    """Finite values of ``metric`` among Ax's data, by trial index, as Ax's stores keep them."""
+def values_in_data(experiment: Experiment, metric: str, finite: bool = True) -> dict[int, float]:
+    """Values of ``metric`` among Ax's data, by trial index, as Ax's stores keep them.
+
+    Args:
+        experiment: The experiment.
+        metric: The metric.
+        finite: Whether infinite ones are left out, as those are that are not numbers.
+    """
     frame = experiment.lookup_data().df
     columns = (frame[name].tolist() for name in ("trial_index", "metric_name", "mean"))
-    found = {i: x for i, n, x in zip(*columns, strict=True) if n == metric and math.isfinite(x)}
+    is_value = math.isfinite if finite else lambda x: not math.isnan(x)
+    found = {i: x for i, n, x in zip(*columns, strict=True) if n == metric and is_value(x)}
     rounded = np.round(list(found.values()), STORED_DECIMALS).tolist()
     return dict(zip(found, rounded, strict=True))
 
@@ -368,6 +411,7 @@ def decision_record(trial: BaseTrial) -> dict[str, Any]:
 
 
 def _stored_metadata(run: GeneratorRun) -> dict[str, Any]:
+    from ax.storage.json_store.decoder import object_from_json
     from ax.storage.sqa_store.db import session_scope
     from ax.storage.sqa_store.sqa_classes import SQAGeneratorRun
     from sqlalchemy import column, select, table
@@ -376,7 +420,7 @@ def _stored_metadata(run: GeneratorRun) -> dict[str, Any]:
     stored = table(SQAGeneratorRun.__tablename__, column("id"), column("gen_metadata"))
     with session_scope() as session:
         query = select(stored.c.gen_metadata).where(stored.c.id == run.db_id)
-        return dict(json.loads(session.execute(query).scalar() or "{}"))
+        return dict(object_from_json(json.loads(session.execute(query).scalar() or "{}")))
 
 
 def is_excluded(trial: BaseTrial) -> bool:

@@ -116,7 +116,10 @@ def _parameter_of_config(config: Any) -> FreeParameter:
         )
     if isinstance(config, ChoiceParameterConfig) and not config.dependent_parameters:
         is_number = config.parameter_type in ("int", "float")
-        return Choice(config.name, tuple(config.values), bool(config.is_ordered and is_number))
+        is_ordered = bool(config.is_ordered and is_number)
+        # Later versions of Ax have it; None: not said.
+        on_log_scale = bool(getattr(config, "log_scale", None))
+        return Choice(config.name, tuple(config.values), is_ordered, on_log_scale)
     raise UserInputError(
         f"target_parameters has {config!r}: expected RangeParameterConfig or ChoiceParameterConfig "
         "objects, without dependent parameters."

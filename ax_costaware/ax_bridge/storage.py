@@ -150,6 +150,8 @@ def register_all() -> None:
         # A function, whose arguments Ax decodes; to a class that is a node it gives them as stored.
         CORE_DECODER_REGISTRY[part.__name__] = partial(part)
     CORE_ENCODER_REGISTRY[CostAwareStrategy] = _encode_strategy
+    # Later versions of Ax write what JSON has no number for, and read it, in this form.
+    CORE_DECODER_REGISTRY.setdefault("float", _float)
     CORE_DECODER_REGISTRY[CostAwareGenerators.__name__] = CostAwareGenerators
     for transform in (HideParameters, IntToFloatInOrder, TimeFeature):
         register_transform(transform)
@@ -210,6 +212,10 @@ def _check_storable(argument: str, value: object) -> None:
         _check_storable(f"{argument}.rule", value.rule)
     elif isinstance(value, queries.ChangeCost):
         _check_storable(f"{argument}.base", value.base)
+
+
+def _float(value: str) -> float:
+    return float(value)
 
 
 def _encode_strategy(strategy: CostAwareStrategy) -> dict[str, Any]:

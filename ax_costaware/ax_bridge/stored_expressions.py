@@ -134,7 +134,9 @@ def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        yield from _texts([*value.keys(), *value.values()])
+        # A number that JSON lacks, as later versions of Ax write it, is read by ``float`` alone.
+        if value.get("__type") != "float":
+            yield from _texts([*value.keys(), *value.values()])
     elif isinstance(value, list | tuple):
         for part in value:
             yield from _texts(part)

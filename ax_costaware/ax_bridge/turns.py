@@ -11,19 +11,25 @@ from __future__ import annotations
 import threading
 import time
 import weakref
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from ax.core.base_trial import BaseTrial
+from ax.core.data import Data
 from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
-from ax.exceptions.core import OptimizationShouldStop
+from ax.core.observation import ObservationFeatures
+from ax.exceptions.core import DataRequiredError, OptimizationShouldStop
+from ax.exceptions.generation_strategy import MaxParallelismReachedException
+from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.utils.common.logger import get_logger
 
 from ax_costaware.ax_bridge.claims import hold_claim
 from ax_costaware.ax_bridge.latest import store_as_latest
+from ax_costaware.ax_bridge.records import check_copied
 
 logger = get_logger(__name__)
 
@@ -33,6 +39,9 @@ LONGEST = 30.0
 _PAUSE = 0.001
 """Seconds between two looks at whether a turn is over."""
 
+WAITING = (DataRequiredError, MaxParallelismReachedException)
+"""Errors by which Ax says that there is no trial before others have reported."""
+
 
 class Turn:
     """The turn of one experiment: a lock, and what its last holder was given."""
@@ -40,6 +49,8 @@ class Turn:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.strategy: weakref.ref[GenerationStrategy] | None = None
+        self.most_spent = 0.0
+        """The most that the log has seen spent or reserved in this process."""
         self._thread: threading.Thread | None = None
         self._given: Sequence[GeneratorRun] = ()
         self._until = 0.0
@@ -82,7 +93,8 @@ _TURNS: dict[int, Turn] = {}
 _NEW_TURN = threading.Lock()
 
 
-def _turn(experiment: Experiment) -> Turn:
+def turn_of(experiment: Experiment) -> Turn:
+    """Return what this process keeps of an experiment."""
     with _NEW_TURN:
         if id(experiment) not in _TURNS:
             _TURNS[id(experiment)] = Turn()
@@ -92,14 +104,14 @@ def _turn(experiment: Experiment) -> Turn:
 
 def running_strategy(experiment: Experiment) -> GenerationStrategy | None:
     """The strategy that this process has last asked for trials; None if it has asked none."""
-    found = _turn(experiment).strategy
+    found = turn_of(experiment).strategy
     return None if found is None else found()
 
 
 @contextmanager
 def turn_at(experiment: Experiment) -> Iterator[Turn]:
     """Wait for one's turn at an experiment, and have it meanwhile; to have it twice is no harm."""
-    turn = _turn(experiment)
+    turn = turn_of(experiment)
     turn.lock.acquire()
     while not turn.is_free(experiment):
         turn.lock.release()
@@ -114,35 +126,69 @@ def turn_at(experiment: Experiment) -> Iterator[Turn]:
 class CostAwareStrategy(GenerationStrategy):
     """A strategy with nodes of ours: one thread, and one process, decides at a time.
 
-    A batch ends before the first trial that should not be, where Ax loses those before it, too.
+    A batch ends before the first trial that should not be, or not yet, where Ax loses those before
+    it, too.
     """
 
-    def gen(self, experiment: Experiment, *args: Any, **kwargs: Any) -> list[list[GeneratorRun]]:
+    def gen(
+        self,
+        experiment: Experiment,
+        data: Data | None = None,
+        n: int | None = None,
+        fixed_features: ObservationFeatures | None = None,
+        num_trials: int = 1,
+    ) -> list[list[GeneratorRun]]:
         """Decide on the next trials, as Ax has it: as many as should be, one at least.
 
         Raises:
             OptimizationShouldStop: If there should be none.
+            UserInputError: If trials of this package were copied without their records.
+            DataRequiredError: If there should be none before those that run have reported.
             UnsupportedError: If another process runs the experiment, or has changed it.
         """
         with turn_at(experiment) as turn:
             hold_claim(experiment)
             store_as_latest(self, experiment)
             turn.strategy = weakref.ref(self)
-            found = self._batch(experiment, *args, **kwargs)
+            check_copied(experiment)
+            found = self._batch(experiment, data, n, fixed_features, num_trials)
             hold_claim(experiment)  # which another process may have taken over meanwhile
             turn.give([run for runs in found for run in runs])
         return found
 
-    def _batch(self, *args: Any, **kwargs: Any) -> list[list[GeneratorRun]]:
-        """What Ax makes of a batch until there should be no more."""
-        before = list(self._generator_runs)
+    def _batch(self, *args: Any) -> list[list[GeneratorRun]]:
+        """Return what Ax makes of a batch until there should be no more, and log why it ends."""
+        before, asked = list(self._generator_runs), args[-1]
         try:
-            return super().gen(*args, **kwargs)
-        except OptimizationShouldStop as stop:
+            found = super().gen(*args)
+            why = self.limit_reason() if len(found) < asked else ""
+        except (OptimizationShouldStop, *WAITING) as signal:
             # Those that a killed process left may have been put in order meanwhile.
             new = [run for run in self._generator_runs if run.db_id is None]
             made = [run for run in new if all(run is not other for other in before)]
             if not made:
                 raise
-            logger.info(f"Trials of the batch until its end: {len(made)}. {stop.message}")
-            return [[run] for run in made]
+            found, why = [[run] for run in made], signal.message
+        log_short_batch(len(found), asked, why)
+        return found
+
+    def limit_reason(self) -> str:
+        """Return why Ax makes fewer trials at once than were asked for."""
+        node = self.current_node
+        if isinstance(node, LimitedNode):
+            return node.limit_reason()
+        return f"The node {node.name!r} makes no more of them at once."
+
+
+class LimitedNode(GenerationNode):
+    """A node that says why it limits a batch."""
+
+    @abstractmethod
+    def limit_reason(self) -> str:
+        """Return why the node makes fewer trials at once than were asked for."""
+
+
+def log_short_batch(made: int, asked: int, why: str) -> None:
+    """Log why a batch has fewer trials than were asked for, if it has."""
+    if made < asked:
+        logger.info(f"The batch ends with {made} of {asked} trials. {why}")

@@ -13,6 +13,7 @@ from typing import ClassVar
 from ax_costaware.core.change_overs import change_over
 from ax_costaware.core.history import ROUNDING, LedgerEntry, PastTrial, change_overs, ledger_of
 from ax_costaware.core.problem import Problem
+from ax_costaware.exceptions import InputError
 from ax_costaware.queries import ChangeCost, ControlSet
 from ax_costaware.queries.argument_checks import boolean, check_fields, positive_number_or_none
 from ax_costaware.space.parameters import Row
@@ -192,6 +193,25 @@ class Budgeted:
     def groups(self) -> Sequence[str]:
         """All that ``group_of`` may say, in the order in which it is shown."""
         return ()
+
+    def check_costs_of(self, declared_by: type[Budgeted], argument: str, *names: str) -> None:
+        """Refuse a subclass that overrides a cost where the search reads another one.
+
+        Args:
+            declared_by: The class whose search it is.
+            argument: Where that reads costs from.
+            names: The methods that a subclass may not override.
+
+        Raises:
+            InputError: By the class and the method.
+        """
+        for name in names:
+            if getattr(type(self), name) is not getattr(declared_by, name):
+                raise InputError(
+                    f"{type(self).__name__}.{name}: expected that of {declared_by.__name__}, whose "
+                    f"search reads costs from {argument} alone, so that other costs would be "
+                    "charged than are searched by. Declare costs there, or derive from Method."
+                )
 
     # What is left
 

@@ -81,6 +81,9 @@ class PastTrial:
     reported_cost: float | None = None
     """What it was reported to have cost."""
 
+    cost_metric: str | None = None
+    """Metric under which that was reported; None where that is not known, or it is under none."""
+
     metrics: Mapping[str, float] = field(default_factory=dict)
     """Values of the other metrics that the method reads."""
 
@@ -120,6 +123,15 @@ class PastTrial:
     def decision(self) -> Mapping[str, Any]:
         """What the choice was made from."""
         return self.record.get("decision") or {}
+
+    def decided_at(self, metric: str | None) -> bool:
+        """Whether what was recorded of its decision has costs in the unit of a metric.
+
+        Args:
+            metric: The metric of a method that learns costs; None of one to which they are
+                declared.
+        """
+        return bool(self.record.get("cost_metric", metric) == metric)
 
     @property
     def resumes_trial(self) -> int | None:
@@ -220,6 +232,7 @@ def ledger_of(trials: Sequence[PastTrial], method: Budgeted) -> tuple[LedgerEntr
     """
     # What failed, or was given up, may have failed for just that.
     check_inputs(trial for trial in trials if trial.counts)
+    check_reported(trials, method)
     names, changes = control_sets_of(trials, method), change_overs(trials, method)
     reported: dict[str | None, list[float]] = {name: [] for name in names}
     for trial, name, change in zip(trials, names, changes, strict=True):
@@ -235,7 +248,7 @@ def ledger_of(trials: Sequence[PastTrial], method: Budgeted) -> tuple[LedgerEntr
         initial = not by_rule and (phase == "initial" or not rule_has_begun)
         skipped = method.may_skip and trial.is_completed and not is_measured
         expected = estimate = expected_cost_of(trial, method, change)
-        if estimate is not None:
+        if estimate is not None and trial.decided_at(method.cost_metric):
             # Of the trials before it, the one that it was to follow may never have run.
             estimate += change - float(trial.record.get("change_over", change))
         if method.may_skip and is_measured and not estimate:
@@ -343,12 +356,42 @@ def expected_cost_of(trial: PastTrial, method: Budgeted, change: float = 0.0) ->
         change: What its change-over costs beside a declared one.
     """
     recorded = trial.record.get("expected_cost")
-    if recorded is not None:
+    if recorded is not None and trial.decided_at(method.cost_metric):
         return float(recorded)
     declared = None
     with suppress(InputError) if trial.never_ran else blaming(trial):
         declared = _checked(method, "cost_at", method.cost_at(trial.parameters))
     return None if declared is None else declared + change
+
+
+def check_reported(trials: Sequence[PastTrial], method: Budgeted) -> None:
+    """Refuse costs that a method cannot learn from: in another unit, or none.
+
+    Raises:
+        InputError: By the indices of the trials, and how to report their costs.
+    """
+    metric = method.cost_metric
+    if metric is None:
+        return
+    costs = {t.index: t.reported_cost for t in trials if t.reported_cost is not None}
+    if bad := {i: cost for i, cost in costs.items() if not 0 < cost < math.inf}:
+        raise InputError(
+            f"cost={metric!r}: the reported costs by trial {bad} are not all finite numbers > 0. "
+            "Ax's data keep ten decimals, so that a small cost may be zero there: "
+            "complete_trial(..., cost=...) keeps all digits, and so does another unit. To correct "
+            f"a cost: ax_costaware.report_cost(client, {next(iter(bad))}, ...)."
+        )
+    others: dict[str, list[int]] = {}
+    for trial in trials:
+        if trial.index in costs and trial.cost_metric not in (None, metric):
+            others.setdefault(str(trial.cost_metric), []).append(trial.index)
+    for other, indices in others.items():
+        raise InputError(
+            f"cost={metric!r}: the costs of trials {indices} were reported as {other!r}, and need "
+            f"not be in the same unit. Report each as {metric!r}, with "
+            f"ax_costaware.report_cost(client, {indices[0]}, ...) or in Ax's data; or leave the "
+            f"trial out, with ax_costaware.exclude_trial(client, {indices[0]})."
+        )
 
 
 def check_inputs(trials: Iterable[PastTrial]) -> None:
@@ -375,14 +418,11 @@ def check_complete(trials: Iterable[PastTrial], space: Space) -> None:
     for trial in trials:
         missing = [name for name in space.order if name not in trial.inputs]
         if missing:
-            expected = (
-                "parameters that are added with backfill_values, which Ax keeps in a database, and "
-                "forgets in a JSON file"
-                if trial.inputs
-                else "an arm, which Ax leaves a trial without that it refuses to attach"
-            )
             with blaming(trial):
-                raise InputError(f"it has no value of {missing}: expected {expected}.")
+                raise InputError(
+                    f"it has no value of {missing}: expected parameters that are added with "
+                    "backfill_values, which Ax keeps in a database, and forgets in a JSON file."
+                )
         for name, column in space.columns.items():
             with blaming(trial):
                 column.encode(trial.inputs[name])

@@ -33,7 +33,7 @@ from ax_costaware.queries.argument_checks import (
     number_between_zero_and_one,
     optional,
 )
-from ax_costaware.space.parameters import Row
+from ax_costaware.space.parameters import Parameter, Row
 
 NO_LIMIT = 2**31
 """More trials than anybody asks for at once."""
@@ -141,6 +141,11 @@ class Method(Budgeted, ABC):
     def reads(self) -> tuple[str, ...]:
         """Metrics beside the objective that the method reads."""
         return () if self.cost_metric is None else (self.cost_metric,)
+
+    @property
+    def latent(self) -> Mapping[str, Parameter]:
+        """Parameters of what is deployed, by name, where that is no trial: by default none."""
+        return {}
 
     def progress(self, ranges: Collection[str]) -> str | None:
         """The parameter in whose units trials report progress that is learned from; None: none.

@@ -114,6 +114,9 @@ class Problem:
     disabled: Collection[str] = ()
     """The latter, which keep their values in every trial that sets them."""
 
+    deployed_at: Row = field(default_factory=dict)
+    """Known values of latent parameters, by name, for a recommendation."""
+
     minimize: bool = False
     """Direction of the objective."""
 

@@ -103,6 +103,7 @@ class CostlyFeedback(Method):
             time=optional(partial(nonempty_string, expected=expected)),
         )
         super().__post_init__()
+        self.check_costs_of(CostlyFeedback, f"cost={self.cost!r}", "cost_at", "costs_at")
         if self.max_trial_cost is not None and self.max_trial_cost < self.cost:
             raise InputError(
                 f"max_trial_cost={self.max_trial_cost!r} with cost={self.cost!r}: expected at "

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain, product
 from typing import Any, TypeAlias, cast
 
@@ -20,7 +21,7 @@ from torch import Tensor
 from ax_costaware.core.method import Method
 from ax_costaware.core.problem import Problem
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import positive_number
+from ax_costaware.queries.argument_checks import plain_value, positive_number
 from ax_costaware.queries.costs import AffineCost, ConstantCost, Cost, ProductCost, TableCost
 from ax_costaware.space.parameter_constraints import WeightedSum
 from ax_costaware.space.parameters import Choice, Parameter, Range, Row, Value
@@ -64,6 +65,27 @@ def cost_of(cost: object, parameters: Row) -> float:
         ) from error
 
 
+def searched_cost(cost: object, method: Method, declared: Callable[..., object]) -> object:
+    """Return what a search reads costs from: ``cost``, or the ``cost_at`` of a user's subclass.
+
+    Args:
+        cost: The declared cost.
+        method: The method.
+        declared: The shipped ``cost_at``, which gives the declared cost.
+
+    Returns:
+        The cost; with a ``cost_at`` of its own a function that calls it.
+    """
+    if type(method).cost_at is declared:
+        return cost
+    name = f"{type(method).__name__}.cost_at"
+
+    def cost_at(parameters: Row) -> float:
+        return positive_number(plain_value(method.cost_at(parameters)), f"{name}({parameters})")
+
+    return cost_at
+
+
 def known_cost(cost: object, cost_at: CostOfRow, space: Space) -> CostOfPoints:
     """A declared cost as a function of points of the model's space.
 
@@ -79,7 +101,7 @@ def known_cost(cost: object, cost_at: CostOfRow, space: Space) -> CostOfPoints:
     if isinstance(cost, float):
         return lambda X: X.new_full(X.shape[:-1], cost)
     if not isinstance(cost, Cost):
-        return _row_by_row(cost_at, space)
+        return _row_by_row(partial(cost_of, cost), space)
     names = cast(Sequence[str], cost.parameters)
     if isinstance(cost, TableCost):
         column = space.columns.get(str(cost.parameter))
@@ -163,7 +185,7 @@ def check_cost(problem: Problem, cost: object, method: Method) -> None:
     is_new = not any(trial.record for trial in problem.trials)
     if not isinstance(cost, Cost):
         for row in looks(problem) if callable(cost) and is_new else ():
-            method.cost_at(row)
+            cost_of(cost, row)
         return
     parameters, names = problem.space.parameters, cast(Sequence[str], cost.parameters)
     if unknown := [name for name in names if name not in parameters]:

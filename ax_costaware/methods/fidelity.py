@@ -39,6 +39,7 @@ from ax_costaware.methods.priced import PricedMethod, cost_function
 from ax_costaware.models import FidelityGP, PointPosterior
 from ax_costaware.policies.gittins import ImprovementPerCostStop
 from ax_costaware.queries.argument_checks import boolean, check_fields, plain_value
+from ax_costaware.queries.change_cost import is_same
 from ax_costaware.space.parameters import Fixed, Row, Value, takes
 from ax_costaware.space.space import Space
 
@@ -92,6 +93,16 @@ class MultiFidelity(PricedMethod):
         """Refuse an experiment without these fidelities, or in which they are no free choice."""
         self._check_target(problem.space)
         super().check(problem)
+
+    def check_outcomes(self, problem: Problem) -> None:
+        """Refuse a fidelity that is fixed elsewhere, since the target is what is deployed."""
+        names = self.target.keys() & (problem.fixed.keys() - {*problem.disabled})
+        given = {name: problem.fixed[name] for name in sorted(names)}
+        if any(not is_same(value, self.target[name]) for name, value in given.items()):
+            raise InputError(
+                f"fixed_parameters has {given}: expected other parameters, or the target "
+                f"{dict(self.target)}, which is what is deployed."
+            )
 
     def _check_target(self, space: Space) -> None:
         for name, value in self.target.items():
@@ -149,7 +160,7 @@ class MultiFidelity(PricedMethod):
         spared = math.fsum(saved)
         came_to = max(whole - spared, LEAST * spared)  # a cost may fall with the fidelity
         # An earlier strategy may have had other costs: then it is that part of what was expected.
-        asked = trial.record.get("expected_cost")
+        asked = trial.record.get("expected_cost") if trial.decided_at(self.cost_metric) else None
         due = (self.cost_at(trial.parameters) or 0.0) - math.fsum(before)
         if asked is None or not due > 0:
             return came_to

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias, cast, get_args
 
 import torch
+from botorch.acquisition.cost_aware import CostAwareUtility
+from botorch.models.model import Model
 
 from ax_costaware.acquisition.log_cost import CostFunction as CostOfPoints
 from ax_costaware.acquisition.log_cost import log_cost_function
@@ -22,13 +24,20 @@ from ax_costaware.core.history import (
     change_overs,
     check_complete,
     check_inputs,
+    check_reported,
     costs_of_runs,
     ledger_of,
 )
 from ax_costaware.core.method import Method
 from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.costs import check_cost, cost_of, known_cost, named_cost
+from ax_costaware.methods.costs import (
+    check_cost,
+    cost_of,
+    known_cost,
+    named_cost,
+    searched_cost,
+)
 from ax_costaware.models.log_normal_cost import CostKind, LogNormalCostModel
 from ax_costaware.queries import ChangeCost, Cost
 from ax_costaware.queries.argument_checks import (
@@ -92,6 +101,8 @@ class PricedMethod(Method):
     def __post_init__(self) -> None:
         one_of(self.learn_failures, "learn_failures", (False, True, "abandoned"))
         check_fields(self, cost=_checked_cost, lmbda=positive_number_or_none)
+        learned = () if self.cost_metric is None else ("cost_at",)
+        self.check_costs_of(PricedMethod, f"cost={self.cost!r}", "costs_at", *learned)
         one_of(self.cost_model, "cost_model", COST_MODELS)
         check_fields(self, initial_share=_share_or_none)
         super().__post_init__()
@@ -146,7 +157,7 @@ class PricedMethod(Method):
                 f"cost={self.cost!r} is the objective: expected another metric, in which the cost "
                 "of each trial is reported."
             )
-        check_cost(problem, self.base_cost, self)
+        check_cost(problem, searched_cost(self.base_cost, self, PricedMethod.cost_at), self)
         if self.cost_metric is not None:
             check_reported_costs(self, problem)
 
@@ -234,7 +245,8 @@ def cost_function(method: PricedMethod, problem: Problem) -> CostOfPoints:
         NothingToLearnFrom: If costs are learned, and none was reported yet.
     """
     if method.cost_metric is None:
-        return known_cost(method.base_cost, method.cost_at, problem.space)
+        cost = searched_cost(method.base_cost, method, PricedMethod.cost_at)
+        return known_cost(cost, method.cost_at, problem.space)
     check_reported_costs(method, problem)
     lost = [trial.index for trial in problem.trials if trial.has_lost_value]
     costs_by_trial = costs_of_runs(problem.trials, method).items()
@@ -254,12 +266,13 @@ def cost_function(method: PricedMethod, problem: Problem) -> CostOfPoints:
 
 
 def check_reported_costs(method: PricedMethod, problem: Problem) -> None:
-    """Refuse costs to learn from, if one is missing of a completed trial, is none, or at no point.
+    """Refuse costs to learn from: one that is none or missing, in another unit, or at no point.
 
     Raises:
         InputError: By the indices of the trials.
     """
     metric, trials = method.cost_metric, problem.trials
+    check_reported(trials, method)
     missing = [t.index for t in trials if t.is_completed and t.reported_cost is None]
     if missing:
         raise InputError(
@@ -272,15 +285,6 @@ def check_reported_costs(method: PricedMethod, problem: Problem) -> None:
     told = [trial for trial in trials if trial.reported_cost is not None]
     check_inputs(told)
     check_complete([trial for trial in told if not trial.has_lost_value], problem.space)
-    bad = {
-        t.index: c for t in trials if (c := t.reported_cost) is not None and not 0 < c < math.inf
-    }
-    if bad:
-        raise InputError(
-            f"cost={metric!r}: the reported costs by trial {bad} are not all finite numbers > 0. "
-            "Ax's data keep ten decimals, so that a small cost may be zero there: "
-            "complete_trial(..., cost=...) keeps all digits, and so does another unit."
-        )
 
 
 def _measured(problem: Problem) -> list[PastTrial]:
@@ -297,7 +301,8 @@ def _checked_cost(cost: Any, name: str) -> CostArgument:
         return ChangeCost(cost.changes, _checked_cost(cost.base, "base"))
     if isinstance(cost, Cost):
         return named_cost(cost)
-    is_function = callable(cost) and not isinstance(cost, type)
+    # A module of BoTorch is called with points, not with a parameterization.
+    is_function = callable(cost) and not isinstance(cost, type | Model | CostAwareUtility)
     if is_function or (isinstance(cost, str) and cost):
         return cast(CostArgument, cost)
     return positive_number(

@@ -66,6 +66,7 @@ class TreeSearch(Targets):
     """Number of initial cells, the coarsest first; None: the whole space and those of level 1."""
 
     def __post_init__(self) -> None:
+        self.check_costs_of(TreeSearch, "costs, by the level,", "cost_at", "costs_at")
         integer_at_least(self.max_level, 1, "max_level")
         by_default = self.initial_trials is None
         if by_default:

@@ -45,7 +45,11 @@ from ax_costaware.models.choice_kernel import shared_lengthscales
 from ax_costaware.models.configurable_gp import ConfigurableGP, search_by_logarithms
 from ax_costaware.models.kernels import matern_correlation, squared_distances
 from ax_costaware.models.standardize import StandardizeAnyScale
-from ax_costaware.queries.argument_checks import checked_bounds, finite_number
+from ax_costaware.queries.argument_checks import (
+    checked_bounds,
+    finite_number,
+    with_integer_keys,
+)
 
 _EPSILON = 1e-3
 """Distance from the target below which a bias falls linearly: the slope of a power is infinite."""
@@ -201,7 +205,7 @@ def _on_the_unit_cube(
     scaled, taken = list[dict[int, float]](), set[int]()
     for columns in fidelities:
         found: dict[int, float] = {}
-        for i, at in columns.items():
+        for i, at in with_integer_keys(columns).items():
             if type(i) is not int or not -d <= i < d or lower[i] == upper[i] or i % d in taken:
                 raise InputError(
                     f"{given}: expected columns from 0 to {d - 1}, each once, of which the lower "

@@ -7,7 +7,8 @@ scalars or read back from JSON compares equal to one built from Python numbers.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from numbers import Integral, Real
 from types import UnionType
@@ -296,6 +297,16 @@ def matrix(
 def plain_value(value: Any) -> Any:
     """A scalar of numpy or torch as the Python value that it stands for; all else unchanged."""
     return value.item() if getattr(value, "ndim", None) == 0 else value
+
+
+def with_integer_keys(values: Mapping[Any, Any]) -> dict[Any, Any]:
+    """A mapping by columns, whose keys JSON turned into text, with integers again."""
+
+    def integer(key: Any) -> Any:
+        is_text = isinstance(key, str) and re.fullmatch(r"-?[0-9]+", key)
+        return int(key) if is_text else key
+
+    return {integer(key): value for key, value in values.items()}
 
 
 def pairs_of(values: Any, name: str, expected: str) -> tuple[tuple[Any, Any], ...]:

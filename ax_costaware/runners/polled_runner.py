@@ -38,6 +38,7 @@ from ax_costaware.runners.registry import StoredRunner
 from ax_costaware.runners.reporting import (
     failed_cost,
     is_cost_of_trial,
+    log_cost,
     read_outcome,
     trial_parameters,
 )
@@ -284,6 +285,7 @@ class PolledRunner(StoredRunner):
         }
         record = {**record, _ATTEMPTS: [*(record.get(_ATTEMPTS) or []), ended]}
         trial.update_run_metadata({RECORD: record})
+        log_cost(trial)
         if running["key"] is not None:
             self._over.append(running["key"])
         return record

@@ -15,6 +15,7 @@ from ax.core.metric import Metric
 from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 
+from ax_costaware.ax_bridge.log import log_spending
 from ax_costaware.ax_bridge.nodes import method_of
 from ax_costaware.ax_bridge.records import decision_record, objective_metrics, planned_trial
 from ax_costaware.ax_bridge.turns import running_strategy
@@ -155,6 +156,13 @@ def failed_cost(trial: BaseTrial, plain: Mapping[str, Any]) -> float | None:
         return None if cost is None else nonnegative_number(cost, "cost")
     except (InputError, UserInputError):
         return None
+
+
+def log_cost(trial: BaseTrial) -> None:
+    """Log that the budget of the strategy that runs the trial is nearly used up, or overrun."""
+    strategy = running_strategy(trial.experiment)
+    if strategy is not None:
+        log_spending(trial.experiment, method_of(strategy), trial.index)
 
 
 def is_cost_of_trial(trial: BaseTrial, cost: float) -> bool:

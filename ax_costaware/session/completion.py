@@ -23,6 +23,7 @@ from ax_costaware.ax_bridge.client import (
     holding_lock,
     open_session,
 )
+from ax_costaware.ax_bridge.log import log_spending
 from ax_costaware.ax_bridge.records import (
     EXCLUDED,
     RECORD,
@@ -49,7 +50,7 @@ from ax_costaware.session.reported import (
 
 logger = get_logger(__name__)
 
-_REPORTED = ("realized", "outcomes", "cost")
+_REPORTED = ("realized", "outcomes", "cost", "cost_metric")
 
 
 @holding_lock
@@ -143,6 +144,7 @@ def complete_trial(
         warn_out_of_bounds(record["realized"], session.experiment.search_space)
         trial.update_run_metadata({RECORD: {**outcome_record(trial), **record}})
         session.save_trial(trial)
+        log_spending(experiment, method, trial.index)
         return
     if may_be_unsaved:
         _save_again(session, trial, record)
@@ -152,6 +154,7 @@ def complete_trial(
     if progression is not None:
         curve[last] = record["outcomes"]
     _write(session, trial, record, curve)
+    log_spending(experiment, method, trial.index)
     if cost_metric is not None and "cost" not in record:
         _warn_of_missing_cost(session, trial, cost_metric)
 
@@ -278,12 +281,14 @@ def report_cost(client: SessionClient, trial_index: int, cost: float) -> None:
     metrics = session.experiment.metrics
     shown = {name for name, found in metrics.items() if isinstance(found, CostMetric)}
     if metric is not None:
+        record["cost_metric"] = metric
         record["outcomes"] = {**recorded_outcomes(trial), metric: [paid, None]}
         shown.add(metric)
     if known := raw_data_of(dict.fromkeys(shown, (paid, None)), session.experiment):
         attach_raw_data(trial, known)
     trial.update_run_metadata({RECORD: record})
     session.save_trial(trial)
+    log_spending(session.experiment, session.method, trial.index)
 
 
 @holding_lock

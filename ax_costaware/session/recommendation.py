@@ -13,6 +13,7 @@ posterior mean of the objective itself, in the space of the target parameters.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ax.core.types import TParamValue
@@ -21,7 +22,7 @@ from ax.exceptions.core import DataRequiredError, UserInputError
 from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
 from ax_costaware.ax_bridge.nodes import fitted_adapter
 from ax_costaware.display import display_cost, display_number, display_values
-from ax_costaware.queries.argument_checks import positive_number_or_none
+from ax_costaware.queries.argument_checks import instance_of, positive_number_or_none
 
 _ALTERNATIVES_SHOWN = 10
 
@@ -71,7 +72,11 @@ class Recommendation:
 
 
 @holding_lock
-def recommend(client: SessionClient, max_cost: float | None = None) -> Recommendation:
+def recommend(
+    client: SessionClient,
+    max_cost: float | None = None,
+    fixed_parameters: Mapping[str, TParamValue] | None = None,
+) -> Recommendation:
     """What to deploy under the current model, and the alternatives.
 
     The model is fitted to all data reported so far, also if the strategy still generates its
@@ -82,13 +87,21 @@ def recommend(client: SessionClient, max_cost: float | None = None) -> Recommend
         max_cost: What a trial there may be expected to cost, for those who deploy it again and
             again; None for no limit. The best of what costs no more comes first, and what costs
             more is left out, as is what has no expected cost.
+        fixed_parameters: Known values of parameters, by name, such as the weather of the day; None
+            for none. What is deployed has them. With control sets those that some control set
+            controls are set, and of the others, which the day gives, the expectation is given
+            their values. With averages they are parameters of the points, not of the queries.
 
     Raises:
         UserInputError: If no trial has been completed with data yet, or one lacks what its outcome
             is to be learned with; if the strategy is not one of this package; if ``max_cost`` is
-            not a finite number > 0, or below the cost of everything that could be deployed.
+            not a finite number > 0, or below the cost of everything that could be deployed; if
+            ``fixed_parameters`` names no parameter, or none of its values, a fidelity elsewhere
+            than at the target, or more than one control set controls.
     """
     session = open_session(client)
+    expected = "a mapping from the names of parameters to their values, or None"
+    instance_of(fixed_parameters, "fixed_parameters", Mapping | None, expected)
     limit = positive_number_or_none(max_cost, "max_cost")
     try:
         adapter = fitted_adapter(session.experiment, session.strategy)
@@ -107,7 +120,7 @@ def recommend(client: SessionClient, max_cost: float | None = None) -> Recommend
             feasibility=best.feasibility,
             trial_index=best.trial_index,
         )
-        for best in adapter.recommend()
+        for best in adapter.recommend(fixed_parameters)
     ]
     if limit is not None:
         costs = [found.expected_cost for found in ranked if found.expected_cost is not None]

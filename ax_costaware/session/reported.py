@@ -90,7 +90,7 @@ def completion_record(
 
     Returns:
         ``realized``, by parameter; ``outcomes``, by metric the mean and its standard error (None if
-        unknown); and ``cost``, where it is known.
+        unknown); and ``cost``, where it is known, with the ``cost_metric`` that it is learned from.
 
     Raises:
         UserInputError: As of ``complete_trial``.
@@ -131,9 +131,10 @@ def record_of(
 ) -> dict[str, Any]:
     """What is stored of values that were checked; see ``completion_record``."""
     found = {metric: list(outcome) for metric, outcome in outcomes.items()}
+    paid: dict[str, Any] = {} if cost is None else {"cost": cost}
     if cost is not None and cost_metric is not None:
         found.setdefault(cost_metric, [cost, None])
-    paid = {} if cost is None else {"cost": cost}
+        paid["cost_metric"] = cost_metric
     return {"realized": dict(realized), "outcomes": found, **paid}
 
 

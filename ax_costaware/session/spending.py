@@ -110,8 +110,9 @@ def spending(client: SessionClient) -> Spending:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
 
     Raises:
-        UserInputError: If the client has no experiment or no strategy of this package, or the
-            strategy does not fit a trial, as where it lacks the trial's control set.
+        UserInputError: If the client has no experiment or no strategy of this package; if the
+            strategy does not fit a trial, as where it lacks the trial's control set; or if a cost
+            that it learns from is no finite number > 0, or was reported as another metric.
         UnsupportedError: If a trial has several arms.
     """
     session = open_session(client)

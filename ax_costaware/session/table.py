@@ -15,11 +15,13 @@ from typing import Any
 import pandas as pd
 from ax.core.experiment import Experiment
 from ax.core.parameter import ChoiceParameter, FixedParameter, RangeParameter
+from ax.core.trial_status import TrialStatus
 from ax.exceptions.core import UserInputError
 
-from ax_costaware.ax_bridge.attached import PastRow, attach_completed
+from ax_costaware.ax_bridge.attached import PastRow, attach_past
 from ax_costaware.ax_bridge.checks import check_optimization_config
 from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
+from ax_costaware.ax_bridge.log import log_spending
 from ax_costaware.ax_bridge.records import CHARGED, problem_of
 from ax_costaware.core import PastTrial, Problem
 from ax_costaware.core.decision import check_all
@@ -29,6 +31,7 @@ from ax_costaware.methods import Method
 from ax_costaware.queries.argument_checks import (
     boolean,
     number_with_square,
+    one_of,
     positive_number,
     standard_error,
 )
@@ -44,12 +47,20 @@ from ax_costaware.space.parameters import Row
 
 _COST = "cost"
 
+_STATUS = "status"
+
 _SEM = "_sem"
+
+_ENDED = {
+    status.name.lower(): status
+    for status in (TrialStatus.COMPLETED, TrialStatus.FAILED, TrialStatus.ABANDONED)
+}
+"""How a past trial may have ended, as a table calls it."""
 
 
 @holding_lock
 def attach_table(client: SessionClient, frame: pd.DataFrame, charge: bool = False) -> list[int]:
-    """Attach completed trials of before, a row each, with what came of them and what they cost.
+    """Attach trials of before, a row each, with what came of them and what they cost.
 
     The models learn from them at once, and they count towards ``initial_trials``: with enough of
     them the next trial is the model's. If the client has a database they are stored in one
@@ -62,8 +73,11 @@ def attach_table(client: SessionClient, frame: pd.DataFrame, charge: bool = Fals
             objective and for each other metric that the strategy reads; others of the experiment
             may be there, too. Also optional are ``<metric>_sem``, the standard error, and
             ``cost``, what the trial cost, in the user's own unit, which is needed where costs
-            are learned. An empty cell, None or NaN, of an optional column is not known. A column
-            that has the name of a parameter or a metric is that one's.
+            are learned; and ``status``: ``"completed"`` (the default), ``"failed"``, or
+            ``"abandoned"``. A trial that failed or was abandoned has no outcomes; what it cost is
+            recorded, and it is not proposed again. An empty cell, None or NaN, of an optional
+            column is not known. A column that has the name of a parameter or a metric is that
+            one's.
         charge: Whether the trials are paid from the budget: each its ``cost``, or what is expected
             of it, change-overs included. False: they are free, with no change-overs, and their
             costs are learned from all the same.
@@ -73,7 +87,8 @@ def attach_table(client: SessionClient, frame: pd.DataFrame, charge: bool = Fals
 
     Raises:
         UserInputError: By row and column, if a column is missing, unknown or there twice, a value
-            is missing, no number or none of its parameter's, or a row does not fit the method or
+            is missing, no number or none of its parameter's, a trial that failed has an outcome,
+            or a row does not fit the method or
             the parameter constraints.
         UnsupportedError: If another process runs the experiment, or no method takes it.
 
@@ -95,8 +110,11 @@ def attach_table(client: SessionClient, frame: pd.DataFrame, charge: bool = Fals
     _check_trials(table, trials)
     _warn_out_of_bounds(table, rows)
     if not charge:
-        rows = [(arm, {**record, CHARGED: False}) for arm, record in rows]
-    return attach_completed(experiment, rows, session.client)
+        rows = [(arm, {**record, CHARGED: False}, status) for arm, record, status in rows]
+    indices = attach_past(experiment, rows, session.client)
+    if charge:
+        log_spending(experiment, method, indices[-1])
+    return indices
 
 
 class _Table:
@@ -138,7 +156,8 @@ class _Table:
         others = {*metrics, *self.inputs, *self.fixed}
         errors = {metric: f"{metric}{_SEM}" for metric in sorted(metrics) if metric in columns}
         self.errors = {metric: name for metric, name in errors.items() if name not in others}
-        known = [*needed, *sorted(metrics - {*needed}), *self.errors.values(), *self.fixed, _COST]
+        optional = (*sorted(metrics - {*needed}), *self.errors.values(), *self.fixed)
+        known = [*needed, *optional, _COST, _STATUS]
         if missing := [name for name in needed if name not in columns]:
             raise UserInputError(f"frame lacks the columns {missing}: it has {columns}.")
         if twice := sorted({str(name) for name in columns if columns.count(name) > 1}):
@@ -191,50 +210,72 @@ class _Table:
         free = self.problem.space.columns.keys()
         left = set() if control_set is None else free - set(control_set.parameters)
         other = {c: x for c, x in realized.items() if x != planned[c] or c in left}
-        outcomes = self._outcomes(name, cells)
-        cost = self._cost(name, cells, outcomes)
-        return arm, record_of(other, outcomes, cost, self.method.cost_metric)
+        status = self._status(name, cells)
+        outcomes = self._outcomes(name, cells, status)
+        cost = self._cost(name, cells, outcomes, status)
+        return arm, record_of(other, outcomes, cost, self.method.cost_metric), status
+
+    def _other(self, column: str, cells: Mapping[str, Any]) -> Any:
+        """The cell of a column that is no parameter's or metric's; None if it is empty."""
+        is_taken = column in (*self.inputs, *self.metrics, *self.fixed)
+        return None if is_taken or _is_missing(cells.get(column)) else cells[column]
+
+    def _status(self, name: str, cells: Mapping[str, Any]) -> TrialStatus:
+        given = self._other(_STATUS, cells)
+        ended = "completed" if given is None else given
+        return _ENDED[one_of(ended, f"{name}, {_STATUS!r}", _ENDED)]
 
     def _outcomes(
-        self, name: str, cells: Mapping[str, Any]
+        self, name: str, cells: Mapping[str, Any], status: TrialStatus
     ) -> dict[str, tuple[float, float | None]]:
         found: dict[str, tuple[float, float | None]] = {}
         for metric in self.metrics:
             what, sem = f"{name}, {metric!r}", cells.get(self.errors.get(metric, ""))
-            is_needed = metric in (self.problem.objective, *self.read)
+            is_needed = metric in (self.problem.objective, *self.read) and status.is_completed
+            is_cost = metric == self.method.cost_metric
+            if not (status.is_completed or is_cost or _is_missing(cells[metric])):
+                raise UserInputError(
+                    f"{what}={cells[metric]!r}: expected an empty cell, since the trial's "
+                    f"{_STATUS!r} is {status.name.lower()!r}."
+                )
             if _is_missing(cells[metric]) and not is_needed:
                 if not _is_missing(sem):
                     raise UserInputError(f"{what} is missing, and has a standard error, {sem!r}.")
                 continue
-            check = positive_number if metric == self.method.cost_metric else number_with_square
+            check = positive_number if is_cost else number_with_square
             mean = check(cells[metric], what)
             error = f"{name}, {metric + _SEM!r}"
             found[metric] = (mean, None if _is_missing(sem) else standard_error(sem, error))
         return found
 
     def _cost(
-        self, name: str, cells: Mapping[str, Any], outcomes: Mapping[str, tuple[float, Any]]
+        self,
+        name: str,
+        cells: Mapping[str, Any],
+        outcomes: Mapping[str, tuple[float, Any]],
+        status: TrialStatus,
     ) -> float | None:
         metric = self.method.cost_metric
-        is_other = _COST in (*self.inputs, *self.metrics, *self.fixed)
-        given = None if is_other or _is_missing(cells.get(_COST)) else cells[_COST]
         with _named(name):
-            cost = read_cost(given, outcomes, metric)
-        if cost is None and metric is not None:
+            cost = read_cost(self._other(_COST, cells), outcomes, metric)
+        if cost is None and metric is not None and status.is_completed:
             raise UserInputError(
                 f"{name}, {_COST!r} is missing, and so is {metric!r}: expected what the trial "
                 "cost, which the strategy learns from."
             )
         return cost
 
-    def past_trial(self, i: int, arm: Row, record: Mapping[str, Any], charge: bool) -> PastTrial:
+    def past_trial(
+        self, i: int, arm: Row, record: Mapping[str, Any], status: TrialStatus, charge: bool
+    ) -> PastTrial:
         """A row as the method would see it, without the difference between planned and realised."""
         outcomes = record["outcomes"]
         return PastTrial(
             index=self.first + i,
             parameters={**arm, **record["realized"]},
-            outcome=outcomes[self.problem.objective][0],
-            is_observed=True,
+            status=status.name,
+            outcome=outcomes[self.problem.objective][0] if status.is_completed else None,
+            is_observed=status.is_completed,
             reported_cost=record.get("cost"),
             metrics={m: outcomes[m][0] for m in self.method.reads if m in outcomes},
             is_charged=charge,
@@ -251,6 +292,8 @@ def _check_costs(table: _Table, trials: Sequence[PastTrial], before: Sequence[Pa
     changes = known_change_overs([*before, *trials], method)[len(before) :]
     for i, (trial, change) in enumerate(zip(trials, changes, strict=True)):
         control_set = method.control_set_of(trial)
+        if trial.reported_cost is None and not trial.is_completed:
+            continue  # Nobody need know what a trial that failed has cost.
         with _named(table.name(i)):
             terms = TrialTerms(None, control_set, method.cost_metric, change)
             check_cost_of_trial(trial.reported_cost, trial.index, terms)
@@ -267,7 +310,8 @@ def _check_trials(table: _Table, trials: Sequence[PastTrial]) -> None:
         check_all(table.method, replace(table.problem, trials=some))
         ledger_of(some, table.method)
         for trial in some:
-            table.method.check_trial(table.problem, trial)
+            if trial.is_completed:
+                table.method.check_trial(table.problem, trial)
 
     try:
         check(*trials)
@@ -285,7 +329,7 @@ def _check_trials(table: _Table, trials: Sequence[PastTrial]) -> None:
 def _warn_out_of_bounds(table: _Table, rows: Sequence[PastRow]) -> None:
     found = [
         f"{table.name(i)}, {name!r}={value!r}"
-        for i, (_, record) in enumerate(rows)
+        for i, (_, record, _) in enumerate(rows)
         for name, value in record["realized"].items()
         if value != within_bounds(value, table.inputs[name])
     ]

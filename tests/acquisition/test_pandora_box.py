@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 import torch
 from botorch.acquisition import LogExpectedImprovement
+from botorch.acquisition.cost_aware import InverseCostWeightedUtility
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models import ModelListGP, SingleTaskGP
+from botorch.models.cost import AffineFidelityCostModel, FixedCostModel
 from botorch.models.model import Model
 from botorch.optim import optimize_acqf
 from botorch.posteriors.posterior import Posterior
@@ -345,3 +347,19 @@ def test_each_of_several_models_in_one_believes_pending_points() -> None:
         torch.testing.assert_close(found, torch.cat(each), rtol=1e-5, atol=1e-8)
     with pytest.raises(UnsupportedInputError, match=r"SingleTaskGP of batch shape \(3,\); it"):
         incumbent(batch, X)
+
+
+def test_costs_of_botorch() -> None:
+    """A deterministic model is a cost; other modules of BoTorch are refused by the argument."""
+    X = torch.rand(5, 1, D, dtype=torch.double)
+    costs = AffineFidelityCostModel({1: 2.0}, 0.5)
+    found = PandoraBoxGittinsIndex(gp(), costs, 0.1)(X)
+    assert torch.equal(found, PandoraBoxGittinsIndex(gp(), AffineCost({1: 2}, 0.5), 0.1)(X))
+    for cost, shown in (
+        (InverseCostWeightedUtility(costs), "a InverseCostWeightedUtility"),
+        (gp(), "a SingleTaskGP"),
+        (FixedCostModel(torch.ones(2)), "a FixedCostModel with 2 outputs"),
+        (LogNormalCostModel, "<class .*LogNormalCostModel'>"),
+    ):
+        with pytest.raises(InputError, match=f"cost={shown}: expected a number > 0"):
+            PandoraBoxGittinsIndex(gp(), cost, 0.1)

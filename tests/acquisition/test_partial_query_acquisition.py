@@ -255,3 +255,16 @@ def test_refuses_several_models_in_one(rule):
     acqf = ExpectedUpperConfidenceBound(SingleTaskGP(X, Y), [0], nodes, weights)
     with pytest.raises(UnsupportedInputError, match="it takes a single model, or an ensemble"):
         acqf(torch.rand(2, 1, 3).double())
+
+
+def test_incumbent_of_the_input_constructor(model, rule):
+    """Where none is given it is the best mean of the query at the controlled values tried."""
+    construct = get_acqf_input_constructor(PartialQueryLogExpectedImprovement)
+    query = {"model": model, "controlled": [0], "nodes": rule[0], "weights": rule[1]}
+    X = torch.rand(4, 3, dtype=torch.double)
+    nodes = rule[0].repeat(4, 1, 1)
+    nodes[..., 0] = X[:, :1]
+    means = model.posterior(nodes).mean.detach().squeeze(-1) @ rule[1]
+    assert construct(**query, X_baseline=X)["best_f"] == pytest.approx(float(means.max()))
+    with pytest.raises(InputError, match="best_f=None: expected a number, or X_baseline"):
+        construct(**query)

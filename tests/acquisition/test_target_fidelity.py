@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from botorch.acquisition.analytic import LogExpectedImprovement
+from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize
@@ -259,3 +260,30 @@ def test_of_no_points_there_are_no_values() -> None:
     """As BoTorch's own, which may be asked for what is left after a filter."""
     acquisition = LogTargetImprovementPerCost(model_of(), TARGET, 1.2)
     assert acquisition(points(5, 1)[:0].unsqueeze(-2)).shape == (0,)
+
+
+def test_input_constructor() -> None:
+    """The incumbent is the best bound at the target, whose columns JSON may have made text."""
+    construct = get_acqf_input_constructor(LogTargetImprovementPerCost)
+    X, model = points(6, 2), model_of()
+    with torch.no_grad():
+        posterior = model.posterior(at_target(X, TARGET), posterior_transform=NEGATIVE)
+        best = float((posterior.mean - 0.5 * posterior.variance.sqrt()).max())
+    inputs = construct(
+        model=model,
+        target={"2": 9.0},
+        X_baseline=X,
+        caution=0.5,
+        posterior_transform=NEGATIVE,
+        training_data=None,
+    )
+    assert inputs["best_f"] == pytest.approx(best)
+    by_ax = construct(model=model, target_fidelities=TARGET, X_baseline=X)
+    assert by_ax["target"] == LogTargetImprovementPerCost(**inputs).target == TARGET
+
+
+def test_model_with_columns_as_text() -> None:
+    """As JSON has the keys of a mapping."""
+    X = points(4, 0)
+    model = FidelityGP(X, X[:, :1], [{"2": 9.0}], BOUNDS)  # type: ignore[dict-item]
+    assert model.covar_module.fidelities == [{2: 1.0}]

@@ -11,24 +11,30 @@ from typing import Any
 import pandas as pd
 import pytest
 from ax.api.client import Client
+from ax.api.configs import StorageConfig
 from ax.core.arm import Arm
 from ax.core.data import Data
 from ax.core.generator_run import GeneratorRun
 from ax.exceptions.core import UnsupportedError, UserInputError
 
 from ax_costaware import (
+    AffineCost,
+    ChangeCost,
     attach_table,
     complete_trial,
+    create_tables,
     exclude_trial,
     query,
     recommend,
     report_cost,
+    should_stop,
     spending,
 )
 from ax_costaware.analysis import overview
 from ax_costaware.ax_bridge.nodes import fitted_adapter
 from ax_costaware.ax_bridge.records import decision_record
 from tests.audit.cases import CASES, make_client, objective, realized_of
+from tests.ax import gittins_toy
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -82,18 +88,48 @@ def test_excluded_trials_count_for_nothing(case: str, end: Callable[[Client, int
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_a_trial_that_ax_refused_to_attach_can_be_left_out(case: str) -> None:
-    """Ax leaves it in the experiment, without an arm."""
+def test_a_trial_that_ax_refused_to_attach(case: str, tmp_path: Path) -> None:
+    """Ax leaves it in the experiment, without an arm: it never ran, and stops nothing."""
     client = make_client(case)
     ((first, arm),) = client.get_next_trials(max_trials=1).items()
+    before = spending(client).spent
     with pytest.raises(ValueError, match="Arm already exists"):
         client.attach_trial(dict(arm), arm_name="another name")
     left = first + 1
-    with pytest.raises(UserInputError, match=rf"trial {left}: .*an arm.*exclude_trial"):
-        client.get_next_trials(max_trials=1)
-    exclude_trial(client, left)
+    entry = spending(client).entries[left]
+    assert (entry.status, entry.charged, spending(client).spent) == ("ABANDONED", 0.0, before)
+    for ask in (query, complete_trial):
+        with pytest.raises(UserInputError, match=f"trial_index={left} is a trial without an arm"):
+            ask(client, left)
+    client.save_to_json_file(str(tmp_path / "left.json"))
+    client = Client.load_from_json_file(str(tmp_path / "left.json"))
     assert [*client.get_next_trials(max_trials=1)] == [left + 1]
+    exclude_trial(client, left)
     assert spending(client).entries[left].charged == 0.0
+
+
+def test_costs_and_assessments_beside_a_trial_without_an_arm(tmp_path: Path) -> None:
+    """Where the cost reads parameters, and costs change-overs; in a database; pages are drawn."""
+    url = f"sqlite:///{tmp_path / 'left.db'}"
+    create_tables(url)
+    storage = StorageConfig(url=url)
+    cost = ChangeCost({"x1": 0.5}, AffineCost({"x2": 1.0}, fixed=1.0))
+    client = gittins_toy.make_client(storage_config=storage, cost=cost, budget=40.0)
+    for _ in range(4):
+        ((index, arm),) = client.get_next_trials(max_trials=1).items()
+        complete_trial(client, index, float(arm["x1"]) * (1 - float(arm["x2"])))
+    before = spending(client).spent
+    with pytest.raises(ValueError, match="Arm already exists"):
+        client.attach_trial(dict(arm), arm_name="another name")
+    client._save_experiment_to_db_if_possible(client._experiment)
+    client = Client.load_from_database("toy", storage)
+    assert index + 1 in client._experiment.trials
+    assert spending(client).spent == before
+    assert recommend(client).parameters
+    assert should_stop(client).reason
+    cards = overview(client)
+    assert not any("Error" in type(card).__name__ for card in cards)
+    assert [*client.get_next_trials(max_trials=1)] == [index + 2]
 
 
 @pytest.mark.parametrize("case", WRONG)
@@ -244,3 +280,23 @@ def test_the_cost_of_a_trial_that_failed_at_no_point_is_named(case: str) -> None
         client.get_next_trials(max_trials=1)
     exclude_trial(client, index)
     assert client.get_next_trials(max_trials=1)
+
+
+def test_trials_that_ax_copied_without_their_records() -> None:
+    """Another experiment's decisions are refused, and what was reported of others is not."""
+    old = gittins_toy.make_client(budget=40.0, initial_trials=2)
+    for _ in range(4):
+        ((index, arm),) = old.get_next_trials(max_trials=1).items()
+        complete_trial(old, index, float(arm["x1"]))
+    client = gittins_toy.make_client(budget=40.0, initial_trials=2)
+    client._experiment.warm_start_from_old_experiment(old._experiment)
+    assert decision_record(old._experiment.trials[2])
+    assert not decision_record(client._experiment.trials[2])
+    copied = r"trials \[2, 3\] were copied by warm_start.*attach_table.*exclude_trial\(client, 2\)"
+    with pytest.raises(UserInputError, match=copied):
+        client.get_next_trials(max_trials=1)
+    assert len(client._experiment.trials) == 4
+    assert recommend(client).parameters
+    for index in (2, 3):
+        exclude_trial(client, index)
+    assert [*client.get_next_trials(max_trials=1)] == [4]

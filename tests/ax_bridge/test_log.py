@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from ax.api.client import Client
+from ax.orchestration.orchestrator import FailureRateExceededError
 
-from ax_costaware.session import complete_trial, query, should_stop
+from ax_costaware import CostMetric, FunctionRunner, ReportedMetric, TrialResult
+from ax_costaware.session import (
+    attach_table,
+    complete_trial,
+    query,
+    report_cost,
+    should_stop,
+)
 from tests.ax import feedback_toy, gittins_toy, indirect_toy, toy, tree_toy
 
 NEARLY = "The budget is nearly used up: "
+
+OVERRUN = "The budget is overrun: "
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -90,3 +102,59 @@ def test_a_batch_of_which_no_cost_is_known_is_warned_of(caplog: pytest.LogCaptur
     client.get_next_trials(max_trials=4)
     warned = [r.getMessage() for r in caplog.records if "may overrun budget=10" in r.getMessage()]
     assert len(warned) == 1
+
+
+def budget_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What the log says of the budget; it starts anew."""
+    found = [line for line in lines(caplog) if line.startswith("The budget")]
+    caplog.clear()
+    return found
+
+
+def test_a_reported_cost_that_uses_up_the_budget_is_said_once(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    """By whatever call it is reported; a correction down and up again says nothing."""
+    client = gittins_toy.make_client(cost=1.0, budget=10.0, initial_trials=10)
+    client.get_next_trials(max_trials=3)
+    complete_trial(client, 0, 1.0, cost=6.9)
+    assert budget_lines(caplog) == []
+    complete_trial(client, 1, 1.0, cost=1.1)
+    assert budget_lines(caplog) == [f"{NEARLY}with trial 1, 9 of 10 is spent or reserved."]
+    client.save_to_json_file(str(tmp_path / "toy.json"))
+    client.get_next_trials(max_trials=1)
+    assert budget_lines(caplog) == []
+    complete_trial(client, 2, 1.0, cost=1.9)
+    assert budget_lines(caplog) == [f"{OVERRUN}with trial 2, 10.9 of 10 is spent or reserved."]
+    report_cost(client, 2, 0.1)
+    report_cost(client, 2, 2.9)
+    assert budget_lines(caplog) == []
+    loaded = Client.load_from_json_file(str(tmp_path / "toy.json"))
+    assert budget_lines(caplog) == []
+    report_cost(loaded, 0, 9.0)
+    assert budget_lines(caplog) == [f"{OVERRUN}with trial 0, 11.1 of 10 is spent or reserved."]
+
+
+def test_a_table_that_uses_up_the_budget_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    frame = pd.DataFrame({"x1": [0.1, 0.9], "x2": 0.5, "y": 1.0, "cost": [4.0, 5.5]})
+    for charge in (False, True):
+        attach_table(gittins_toy.make_client(cost=1.0, budget=10.0), frame, charge=charge)
+        said = [f"{NEARLY}with trial 1, 9.5 of 10 is spent or reserved."] if charge else []
+        assert budget_lines(caplog) == said
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_cost_that_a_runner_reports_is_said(
+    fails: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of an attempt that failed, too."""
+
+    def train(parameters: dict[str, Any]) -> TrialResult:
+        return TrialResult({"other": 1.0} if fails else {"y": 1.0}, cost=9.5)
+
+    client = gittins_toy.make_client(cost=1.0, budget=10.0)
+    client.configure_runner(FunctionRunner(train))
+    client.configure_metrics([ReportedMetric("y"), CostMetric("price")])
+    with suppress(FailureRateExceededError):
+        client.run_trials(max_trials=1)
+    assert budget_lines(caplog) == [f"{NEARLY}with trial 0, 9.5 of 10 is spent or reserved."]

@@ -18,7 +18,8 @@ from ax.generation_strategy.generator_spec import GeneratorSpec
 from botorch.acquisition.analytic import PosteriorMean
 
 from ax_costaware import complete_trial, gittins_strategy, set_budget
-from ax_costaware.ax_bridge.nodes import fitted_adapter, method_of, method_of_class
+from ax_costaware.ax_bridge.initial_node import InitialNode
+from ax_costaware.ax_bridge.nodes import ModelNode, fitted_adapter, method_of, method_of_class
 from ax_costaware.ax_bridge.strategy import strategy_of
 from ax_costaware.core.method import Method
 from ax_costaware.core.model import FixedHyperparameters
@@ -63,6 +64,23 @@ def test_strategy_of_another_method() -> None:
     message = "'mine' comes from gittins_strategy: expected .* ax_costaware.control_set_strategy"
     with pytest.raises(UserInputError, match=message):
         method_of_class(strategy, ControlSets)
+
+
+@pytest.mark.parametrize("initial_trials", [0, 3])
+def test_two_methods_in_one_strategy(initial_trials: int) -> None:
+    """They are refused when it is made; one method beside a node of Ax's is none of it."""
+    costs = ({"cost": 1.0, "budget": 10.0}, {"cost": 12.0})
+    first, second = (strategy_of(Gittins(**cost, initial_trials=initial_trials)) for cost in costs)
+    after = ModelNode(method_of(second), "Other")
+    with pytest.raises(UserInputError, match=r"nodes \['Gittins', 'Other'\] .* of one method"):
+        GenerationStrategy(name="both", nodes=[*first.nodes_by_name.values(), after])
+    before = InitialNode(2, 0, "Before", "Gittins")
+    if initial_trials:
+        with pytest.raises(UserInputError, match=r"nodes \['Before', 'InitialTrials'\]"):
+            GenerationStrategy(name="both", nodes=[before, *first.nodes_by_name.values()])
+    spec = GeneratorSpec(Generators.SOBOL, generator_kwargs={})
+    nodes = [GenerationNode(name="Ax", generator_specs=[spec]), *first.nodes_by_name.values()]
+    assert method_of(GenerationStrategy(name="beside", nodes=nodes)) == method_of(first)
 
 
 @dataclass(frozen=True)

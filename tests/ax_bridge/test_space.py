@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,9 +21,10 @@ from torch import Tensor
 from ax_costaware import FixedHyperparameters, complete_trial, gittins_strategy
 from ax_costaware.ax_bridge.adapter import CostAwareAdapter
 from ax_costaware.ax_bridge.nodes import fitted_adapter
-from ax_costaware.ax_bridge.search_space import space_of
+from ax_costaware.ax_bridge.search_space import parameter_of, parameters_of_configs, space_of
 from ax_costaware.methods.costs import known_cost
 from ax_costaware.methods.gittins import Gittins
+from ax_costaware.space.parameters import Choice
 from ax_costaware.space.space import Space
 from tests.ax import feedback_toy, toy
 from tests.methods.test_costs import COSTS
@@ -203,3 +205,17 @@ def test_before_there_is_a_model(adapter: CostAwareAdapter, space: Space) -> Non
     rows = early.sobol_rows(64)
     for row, found in zip(rows, early.decode(early.encode(rows)), strict=True):
         check_same(found, row, but_for_rounding=("rate",))
+
+
+def test_choices_on_a_log_scale() -> None:
+    """Of Ax's parameters, and of the configurations of later versions of Ax."""
+    parameter = ChoiceParameter(
+        "rate", ParameterType.FLOAT, [1.0, 10.0, 100.0], is_ordered=True, log_scale=True
+    )
+    expected = Choice("rate", (1.0, 10.0, 100.0), is_ordered=True, log_scale=True)
+    assert parameter_of(parameter) == expected
+    config = ChoiceParameterConfig("rate", [1.0, 10.0, 100.0], "float", is_ordered=True)
+    for log_scale in (None, False, True):
+        config.log_scale = log_scale  # type: ignore[attr-defined]
+        (found,) = parameters_of_configs([config])
+        assert found == replace(expected, log_scale=bool(log_scale))

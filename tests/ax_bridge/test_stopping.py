@@ -23,6 +23,7 @@ from ax_costaware import (
     GittinsStop,
     GittinsStoppingStrategy,
     ImprovementPerCostStop,
+    complete_trial,
     recommend,
     spending,
 )
@@ -132,3 +133,32 @@ def test_bad_arguments() -> None:
 def test_arguments_for_ax_are_checked_too(argument: str, value: Any) -> None:
     with pytest.raises(UserInputError, match=f"{argument}={value!r}"):
         GittinsStoppingStrategy(1.0, lmbda=0.1, **{argument: value})
+
+
+def test_several_pending_trials() -> None:
+    """Asked beside them, it counts what they reserve, and takes their points for known."""
+    client = plant_client(lmbda=0.03, stop=False, initial_trials=4)
+    for _ in range(5):
+        ((index, arm),) = client.get_next_trials(max_trials=1).items()
+        complete_trial(client, index, -((float(arm["x1"]) - 0.3) ** 2))
+    before = spending(client).spent
+    running = list(client.get_next_trials(max_trials=3))
+    reserved = spending(client).spent
+    options: dict[str, Any] = {"surrogate_spec": SURROGATE, "num_restarts": 2, "raw_samples": 32}
+    waits = GittinsStoppingStrategy(COST, budget=before + 9, **options)
+    assert waits.should_stop_optimization(client._experiment) == (
+        False,
+        "There are pending trials in the experiment.",
+    )
+    options["inactive_when_pending_trials"] = False
+    stop, message = GittinsStoppingStrategy(
+        COST, budget=reserved, **options
+    ).should_stop_optimization(client._experiment)
+    assert stop
+    assert f"Spent {reserved:g} of {reserved:g}" in message
+    asked = GittinsStoppingStrategy(COST, lmbda=0.0001, **options)
+    with_three = asked.should_stop_optimization(client._experiment)
+    for index in running:
+        client.mark_trial_abandoned(index)
+    assert asked.should_stop_optimization(client._experiment) != with_three
+    assert spending(client).spent == before

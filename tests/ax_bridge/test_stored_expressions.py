@@ -214,3 +214,27 @@ def test_other_code_is_refused(field: str, text: str) -> None:
 def test_names_in_the_package_s_own_values_are_no_expressions(name: str) -> None:
     """Ax has such parameters, and a cost has their names as its weights."""
     check_values(object_to_json(AffineCost({name: 1.0}, fixed=1.0)))
+
+
+@pytest.mark.parametrize("number", ["inf", "-inf", "nan"])
+def test_numbers_that_json_lacks_pass(stored: Path, tmp_path: Path, number: str) -> None:
+    """As later versions of Ax write them, where an expression is made of them, too."""
+    typed = {"__type": "float", "value": number}
+    check_values({"__type": "ParameterConstraint", "bound": typed, "weights": {"x": typed}})
+    content = json.loads((stored / "good.json").read_text())
+    content["experiment"]["properties"]["note"] = typed
+    path = tmp_path / "typed.json"
+    path.write_text(json.dumps(content, allow_nan=False))
+    check_json_file(path)
+    found = Client.load_from_json_file(str(path))._experiment._properties["note"]
+    assert repr(found) == number
+
+
+def test_code_in_place_of_a_number_is_not_run(stored: Path, tmp_path: Path) -> None:
+    marker, path = tmp_path / "ran", tmp_path / "typed.json"
+    content = json.loads((stored / "good.json").read_text())
+    content["experiment"]["properties"]["note"] = {"__type": "float", "value": evil(marker)}
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="could not convert string to float"):
+        Client.load_from_json_file(str(path))
+    assert not marker.exists()

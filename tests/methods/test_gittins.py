@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from botorch.models.cost import AffineFidelityCostModel
 
 from ax_costaware.acquisition import LogNoisyExpectedImprovementPerCost
 from ax_costaware.core import Decision, PastTrial, Problem, Simulation
@@ -112,6 +114,12 @@ def test_a_decay_begins_at_its_own_price(initial: float, price: float) -> None:
     ]
     problem = Problem(Space.of([Range("x", 0.0, 1.0)]), tuple(trials))
     assert relative_lambda(Gittins(1.0, decay=GittinsDecay(initial)), problem) == price
+    # A price of another unit of cost is none of this one.
+    trials = [replace(t, record={**t.record, "cost_metric": "seconds"}) for t in trials]
+    problem = replace(problem, trials=tuple(trials))
+    for metric, expected in (("seconds", price), ("hours", initial)):
+        method = Gittins(metric, decay=GittinsDecay(initial))
+        assert relative_lambda(method, problem) == expected
 
 
 def test_costs_at_a_parameterization() -> None:
@@ -125,6 +133,8 @@ def test_costs_at_a_parameterization() -> None:
         Gittins(AffineCost({"x": 2.0})).cost_at({"x": -1.0})
     with pytest.raises(InputError, match=r"cost gave 'dear' for {'x': 1}"):
         Gittins(lambda x: "dear").cost_at({"x": 1})  # type: ignore[arg-type, return-value]
+    with pytest.raises(InputError, match=r"cost=AffineFidelityCostModel\(\): expected a finite"):
+        Gittins(AffineFidelityCostModel())
 
 
 def designs(method: Gittins) -> list[float]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +18,7 @@ import torch
 from ax_costaware.core import (
     Decision,
     FixedHyperparameters,
+    Problem,
     Simulation,
     SpaceExhausted,
     Stop,
@@ -33,6 +34,7 @@ from ax_costaware.methods import (
     Gittins,
     IndirectQueries,
     Method,
+    MultiFidelity,
     TreeSearch,
 )
 from ax_costaware.methods.resolution_tree import LEVEL
@@ -42,6 +44,7 @@ from ax_costaware.policies.query_rules import QueryRule
 from ax_costaware.queries import FiniteConditional, GaussianConditional
 from ax_costaware.queries.costs import AffineCost
 from ax_costaware.space import Choice, Fixed, Range, Space
+from ax_costaware.space.parameters import Row
 from tests.fresh import FreshProcess
 from tests.methods.control_sets import toy
 from tests.repeats import mostly_slow
@@ -798,3 +801,122 @@ def test_what_is_told_is_an_outcome_of_a_trial() -> None:
     assert simulation.trials == []
     with pytest.raises(InputError, match=r"outcome=0\.5: expected an Outcome"):
         simulate(simulation.method, SQUARE, lambda row, measure: 0.5, 3)  # type: ignore[arg-type, return-value]
+
+
+@dataclass(frozen=True)
+class HeatedGittins(Gittins):
+    """Trials cost more by a field of a user's own."""
+
+    heat: float = 2.0
+
+    def cost_at(self, parameters: Row) -> float:
+        return 0.5 + self.heat * float(str(parameters["x2"]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeatedQueries(IndirectQueries):
+    """Queries cost more by a field of a user's own."""
+
+    heat: float = 1.0
+
+    def cost_at(self, parameters: Row) -> float:
+        return 1.0 + self.heat * float(str(parameters["x1"]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeatedFidelity(MultiFidelity):
+    """The same at several fidelities."""
+
+    def cost_at(self, parameters: Row) -> float:
+        return 0.5 + 2.0 * float(str(parameters["x2"]))
+
+
+@pytest.mark.parametrize("name", ["gittins", "indirect queries", "fidelity"])
+def test_the_cost_of_a_subclass_is_searched_by_and_charged(name: str) -> None:
+    """As the same cost that is declared, but for differences in place of gradients."""
+    if name == "fidelity":
+        declared: Method = MultiFidelity(
+            AffineCost({"x2": 2.0}, fixed=0.5),
+            target={"x2": 1.0},
+            budget=14.0,
+            initial_trials=3,
+            **FAST,
+        )
+        case = replace(CASES["gittins"], method=declared, model=None)
+    else:
+        case = CASES[name]
+    settings = {f.name: getattr(case.method, f.name) for f in fields(case.method)}
+    own = {
+        "gittins": HeatedGittins,
+        "indirect queries": HeatedQueries,
+        "fidelity": HeatedFidelity,
+    }[name](**{**settings, "cost": 1.0})
+    expected, found = run_of(case, 8), run_of(replace(case, method=own), 8)
+    assert len(found.trials) == len(expected.trials)
+    for trial, other in zip(found.trials, expected.trials, strict=True):
+        assert trial.parameters == pytest.approx(other.parameters, abs=0.02)
+    assert spent(found.ledger) == pytest.approx(spent(expected.ledger), rel=0.02)
+    assert spent(found.ledger) == pytest.approx(
+        sum(own.cost_at(trial.parameters) or 0.0 for trial in found.trials)
+    )
+
+
+@dataclass(frozen=True)
+class HeatedSets(ControlSets):
+    """A cost that the choice of a control set knows nothing of."""
+
+    def cost_at(self, parameters: Row) -> float:
+        return 13.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeatedFeedback(CostlyFeedback):
+    """The same of measurements."""
+
+    def cost_at(self, parameters: Row) -> float:
+        return 13.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeatedTree(TreeSearch):
+    """The same of cells."""
+
+    def cost_at(self, parameters: Row) -> float:
+        return 13.0
+
+
+@dataclass(frozen=True)
+class ExpectedGittins(Gittins):
+    """What is expected of trials, of which the search knows nothing."""
+
+    def costs_at(self, problem: Problem, rows: Sequence[Row]) -> Sequence[float | None]:
+        return [13.0] * len(rows)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: HeatedSets(toy.CONTROL_SETS, toy.MARGINALS), r"HeatedSets\.cost_at: .* control_"),
+        (HeatedFeedback, r"HeatedFeedback\.cost_at: expected that of CostlyFeedback, .* cost=1\.0"),
+        (
+            lambda: HeatedTree(target_parameters=TARGETS, max_level=2),
+            r"HeatedTree\.cost_at: .* cos",
+        ),
+        (
+            lambda: HeatedGittins("hours"),
+            r"HeatedGittins\.cost_at: .* reads costs from cost='hours'",
+        ),
+        (lambda: ExpectedGittins(1.0), r"ExpectedGittins\.costs_at: expected that of PricedMethod"),
+    ],
+)
+def test_the_cost_of_a_subclass_that_no_search_reads_is_refused(
+    make: Callable[[], Method], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+def test_the_cost_of_a_subclass_that_is_none_is_refused_before_a_trial() -> None:
+    method = HeatedGittins(1.0, heat=-1.0)
+    with pytest.raises(InputError, match=r"HeatedGittins\.cost_at\(.*=0\.0: expected a finite"):
+        simulate(method, SQUARE, measured, 1)

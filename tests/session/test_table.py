@@ -105,6 +105,51 @@ def test_charge(case: str) -> None:
         assert ac.spending(free).spent == 0.0
 
 
+@pytest.mark.parametrize("charge", [False, True])
+@pytest.mark.parametrize("case", CASES)
+def test_trials_that_failed(case: str, charge: bool, tmp_path: Path) -> None:
+    """They keep their costs, are not learned from, and are stored like the others."""
+    frame = table_of(case)
+    frame["status"] = ["failed", "abandoned", "failed", "completed"] + [None] * (len(frame) - 4)
+    frame["y"] = frame["y"].where(frame.index > 2)
+    frame["cost"] = [1.25, 1.75, None, *[1.5] * (len(frame) - 3)]
+    client = make_client(case, storage_config=open_database(tmp_path / "run.db"))
+    ac.attach_table(client, frame, charge=charge)
+    statuses = [trial.status.name for trial in client._experiment.trials.values()]
+    assert statuses[:4] == ["FAILED", "ABANDONED", "FAILED", "COMPLETED"]
+    assert set(statuses[4:]) <= {"COMPLETED"}
+    entries = ac.spending(client).entries
+    assert [entry.reported_cost for entry in entries[:4]] == [1.25, 1.75, None, 1.5]
+    assert [entry.charged for entry in entries[:2]] == ([1.25, 1.75] if charge else [0.0, 0.0])
+    data = client._experiment.lookup_data().df
+    assert set(data[data["metric_name"] == "y"]["trial_index"]) == {*range(3, len(frame))}
+    shutil.copy(tmp_path / "run.db", tmp_path / "copy.db")
+    client.save_to_json_file(str(tmp_path / "run.json"))
+    index, first = decide(client)
+    for name in ("run.json", "copy.db"):
+        assert decide(load(str(tmp_path / name), "audit")) == (index, first)
+
+
+def test_a_table_of_failures_alone() -> None:
+    """Nothing is told to Ax's data, and the design goes on beside them."""
+    client = make_client("gittins")
+    frame = table_of("gittins").drop(columns="y").assign(y=None, status="failed")
+    ac.attach_table(client, frame)
+    assert client._experiment.lookup_data().df.empty
+    _, decision = decide(client)
+    assert decision["record"]["phase"] == "initial"
+    assert decision["arm"] not in frame[["x1", "x2"]].to_dict("records")
+
+
+def test_a_metric_that_is_called_status() -> None:
+    client = make_client("gittins")
+    client.configure_tracking_metrics(["status"])
+    ac.attach_table(client, table_of("gittins").assign(status=0.0))
+    trials = client._experiment.trials.values()
+    assert {trial.status.name for trial in trials} == {"COMPLETED"}
+    assert outcome_record(client._experiment.trials[0])["outcomes"]["status"] == [0.0, None]
+
+
 def test_fewer_than_the_initial_trials() -> None:
     """The design fills up what is missing, together or one by one."""
     client = make_client("gittins")
@@ -234,6 +279,7 @@ def test_optional_columns_and_empty_cells() -> None:
         "realized": {},
         "outcomes": {"loss": [2.0, None], "other": [1.0, None], "seconds": [20.0, None]},
         "cost": 20.0,
+        "cost_metric": "seconds",
         "charged": False,
     }
     assert "other" not in outcome_record(client._experiment.trials[0])["outcomes"]
@@ -303,6 +349,14 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "two costs": (
         MIXED.assign(seconds=MIXED["cost"] + [0, 0, 1, 0]),
         f"{ROW}: cost=30.0 .*31.0 disagree",
+    ),
+    "no status": (
+        MIXED.assign(status=[None, "completed", "crashed", "failed"]),
+        f"{ROW}, 'status'='crashed': expected one of \\['completed', 'failed', 'abandoned'\\]",
+    ),
+    "outcome of a failure": (
+        MIXED.assign(status=[None, None, "failed", None]),
+        f"{ROW}, 'loss'=1.0: expected an empty cell, since the trial's 'status' is 'failed'",
     ),
     "constraint": (_with("count", 5), f"{ROW}: .*constraint"),
 }

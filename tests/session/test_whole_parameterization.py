@@ -141,6 +141,7 @@ def test_learned_cost_is_shown_in_ax_and_kept_in_full(kind: str, in_data: bool) 
         "realized": {},
         "outcomes": {"growth": [1.0, None], "hours": [cost, None]},
         "cost": cost,
+        "cost_metric": "hours",
     }
     assert observed(client._experiment) == {"growth": 1.0, "hours": pytest.approx(cost, rel=1e-9)}
     assert spending(client).spent == cost

@@ -331,12 +331,24 @@ class Targets(Method):
     def recommend(self, problem: Problem) -> list[Best]:
         """The local optima of the posterior mean over the points, best first.
 
-        With outcome constraints, which are on points, those within what is feasible come first,
-        then the others by how likely they are to be.
+        They have the values of ``problem.deployed_at``. With outcome constraints, which are on
+        points, those within what is feasible come first, then the others by how likely they are to
+        be.
+
+        Raises:
+            InputError: If no point has these values, of those that the conditional counts.
         """
         # The seed is that of all decisions, so that the answer depends on the model alone.
+        given = problem.deployed_at.items()
+        values = {self.target_names.index(n): self.latent[n].encode(x) for n, x in given}
         with manual_seed(self.seed):
-            targets = self._targets(problem)
+            try:
+                targets = self._targets(problem).held_at(values)
+            except InputError as error:
+                raise InputError(
+                    f"fixed_parameters={dict(given)}: expected the values of a point that "
+                    f"conditional={self.law!r} counts."
+                ) from error
             found = best_points(problem, posterior(problem), targets, self.feasible, self.seed)
         return [
             Best(
@@ -361,6 +373,11 @@ class Targets(Method):
         averages = Feasibility(problem.constraints, read=lambda m: IndirectPosterior.of(m).moments)
         with torch.no_grad():
             return averages(problem.space.encode(rows))
+
+    @property
+    def latent(self) -> Mapping[str, FreeParameter]:
+        """The parameters of the points."""
+        return dict(zip(self.target_names, self.target_parameters, strict=True))
 
     def _targets(self, problem: Problem) -> TargetSpace:
         """The space of the points."""

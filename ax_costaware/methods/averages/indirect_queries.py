@@ -31,6 +31,7 @@ from ax_costaware.methods.costs import (
     known_cost,
     looks,
     named_cost,
+    searched_cost,
 )
 from ax_costaware.queries import (
     Conditional,
@@ -88,6 +89,7 @@ class IndirectQueries(Targets):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.check_costs_of(IndirectQueries, f"cost={self.cost!r}", "costs_at")
         classes = (
             "GaussianConditional, UniformBoxConditional, FiniteConditional, "
             "RegressedConditional or LearnedConditional"
@@ -152,7 +154,7 @@ class IndirectQueries(Targets):
         """Refuse what does not fit the law: parameters, a cost, or a trial that is no query."""
         super().check(problem)
         self._check_names(problem)
-        check_cost(problem, self.cost, self)
+        check_cost(problem, searched_cost(self.cost, self, IndirectQueries.cost_at), self)
         law = self.decoded_law(problem)
         if isinstance(law.conditional, FiniteConditional):
             self._check_policies(problem, law.names[0], law.conditional)
@@ -272,7 +274,7 @@ class IndirectQueries(Targets):
             costs = costs_of(found)
         best = int((worth / costs).argmax())
         nats, cost = float(told[best]), float(costs[best])
-        priced = isinstance(self.cost, Cost)
+        priced = not isinstance(searched_cost(self.cost, self, IndirectQueries.cost_at), float)
         return ChosenQuery(
             query=found[best],
             information=nats,
@@ -287,7 +289,8 @@ class IndirectQueries(Targets):
 
     def _costs(self, problem: Problem) -> CostOfPoints:
         """What queries of the model's space cost."""
-        return known_cost(self.cost, self.cost_at, problem.space)
+        cost = searched_cost(self.cost, self, IndirectQueries.cost_at)
+        return known_cost(cost, self.cost_at, problem.space)
 
     def _payable(self, problem: Problem, points: Tensor, limit: float) -> Tensor:
         """Those of queries of the model's space that cost no more."""

@@ -28,6 +28,7 @@ from ax_costaware.core.problem import Best, Decision, Problem, Stop, decision_se
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.checks import (
     CONTROL_SET,
+    allowed_sets,
     check_budget,
     check_constraints,
     check_control_sets_fit,
@@ -118,6 +119,7 @@ class ControlSets(Method):
     their cost, there are none. None: only the budget ends a run."""
 
     def __post_init__(self) -> None:
+        self.check_costs_of(ControlSets, "control_sets", "cost_at", "costs_at")
         check_fields(self, lmbda=optional(positive_number))
         instance_of(self.change_cost, "change_cost", ChangeCost | None, "a ChangeCost, or None")
         if self.change_cost is not None and self.change_cost.base is not None:
@@ -332,10 +334,14 @@ class ControlSets(Method):
     def recommend(self, problem: Problem) -> list[Best]:
         """What each control set can do best in expectation under the fitted model, best first.
 
-        Those that are feasible come first, then the others by how likely they are to be.
+        Those that are feasible come first, then the others by how likely they are to be. Of fixed
+        parameters those that some control set controls are set, so that control sets without them
+        are left out. The others are known: the expectation is given their values.
         """
-        values, every = ControlSetValues(problem, self), range(len(self.control_sets))
-        space, log_chances = values.space, None
+        method = self._given(problem)
+        open_sets = allowed_sets(problem, method.control_sets)
+        values, every = ControlSetValues(problem, method), range(len(self.control_sets))
+        space, costs, log_chances = values.space, QuerySpace(problem, self).costs, None
         if problem.constraints:
             points, log_chances = values.best_feasible()
             means = problem.sign * space.expectations(points, every)[0]
@@ -346,9 +352,11 @@ class ControlSets(Method):
             points, means = space.search(every, acquisition, seed, held=problem.held)
         found = []
         for i in feasible_first(means, log_chances, self.feasible):
+            if not open_sets[i]:
+                continue
             control_set, point = self.control_sets[i], points[i].detach()
             mean, variance = map(float, space.expectations(points[[i]], [i]))
-            cost = space.costs.at(i, point)
+            cost = costs.at(i, point)
             found.append(
                 Best(
                     space.controlled(point, control_set.parameters),
@@ -360,6 +368,15 @@ class ControlSets(Method):
                 )
             )
         return found
+
+    def _given(self, problem: Problem) -> ControlSets:
+        """Return the method where what is known is controlled, as if every control set set it."""
+        controlled = {name for s in self.control_sets for name in s.parameters}
+        known = problem.fixed.keys() - {CONTROL_SET, *problem.disabled, *controlled}
+        if not known:
+            return self
+        more = [replace(s, parameters=(*s.parameters, *sorted(known))) for s in self.control_sets]
+        return replace(self, control_sets=tuple(more))
 
     def log_chances(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
         """As for any method, of the expectation over what a trial leaves to chance."""

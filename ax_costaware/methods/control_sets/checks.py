@@ -305,6 +305,29 @@ def checked_initial_control_sets(method: ControlSets) -> tuple[str, ...]:
     return tuple(s.name for s in method.control_sets if math.isclose(least_cost(s), cheapest))
 
 
+def allowed_sets(problem: Problem, control_sets: Sequence[ControlSet]) -> list[bool]:
+    """Return which control sets control all that the caller fixes, in declared order.
+
+    Raises:
+        InputError: If none does, or the caller fixes one that there is not.
+    """
+    fixed = problem.fixed
+    others = fixed.keys() - {CONTROL_SET, *problem.disabled}
+    if CONTROL_SET in fixed:
+        one_of(str(fixed[CONTROL_SET]), CONTROL_SET, [s.name for s in control_sets])
+    allowed = [
+        fixed.get(CONTROL_SET, s.name) == s.name and others <= set(s.parameters)
+        for s in control_sets
+    ]
+    if not any(allowed):
+        raise InputError(
+            f"fixed_parameters={dict(fixed)}: no control set "
+            f"{'of that name ' if CONTROL_SET in fixed else ''}controls all of {sorted(others)}. "
+            "Fix only what one control set controls; the rest is left to chance."
+        )
+    return allowed
+
+
 def least_cost(control_set: ControlSet) -> float:
     """What a trial costs, or costs at least."""
     return control_set.fixed_cost if control_set.cost is None else control_set.cost

@@ -16,7 +16,7 @@ from ax_costaware.core.change_overs import kept_settings
 from ax_costaware.core.history import LedgerEntry, PastTrial
 from ax_costaware.core.problem import Decision, Problem, Stop, decision_seed
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.control_sets.checks import CONTROL_SET
+from ax_costaware.methods.control_sets.checks import allowed_sets
 from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.methods.control_sets.values import ControlSetValues
 from ax_costaware.methods.stopping import Verdict, at_price
@@ -188,19 +188,7 @@ def _open_sets(values: ControlSetValues, costs: Sequence[float | None]) -> list[
     affordable = [values.money.pays(cost) for cost in costs]
     if not any(affordable):
         return affordable
-    others = fixed.keys() - {CONTROL_SET, *values.problem.disabled}
-    if CONTROL_SET in fixed:
-        method.control_set(str(fixed[CONTROL_SET]))
-    allowed = [
-        fixed.get(CONTROL_SET, s.name) == s.name and others <= set(s.parameters)
-        for s in method.control_sets
-    ]
-    if not any(allowed):
-        raise InputError(
-            f"fixed_parameters={dict(fixed)}: no control set "
-            f"{'of that name ' if CONTROL_SET in fixed else ''}controls all of {sorted(others)}. "
-            "Fix only what one control set controls; the rest is left to chance."
-        )
+    allowed = allowed_sets(values.problem, method.control_sets)
     able = [a and b for a, b in zip(allowed, affordable, strict=True)]
     if not any(able):
         limit = f"{values.money.limit:g} that a trial may cost, by "

@@ -78,7 +78,7 @@ def relative_lambda(method: Gittins, problem: Problem) -> float | None:
     """The lambda of a decay that is in force, in its own unit; None without a decay."""
     if method.decay is None:
         return None
-    initial, past = method.decay.initial, list(_decisions(problem, "decay"))
+    initial, past = method.decay.initial, list(_decisions(method, problem, "decay"))
     # What came before its first price was another strategy's.
     begun = next((i for i, d in enumerate(past) if d["relative_lambda"] == initial), len(past))
     # Lambda only falls; the least is the last, in whatever order trials were generated.
@@ -119,7 +119,7 @@ def _held_lambda(search: Search[Gittins]) -> float | None:
     if method.rule is None or method.budget is None:
         return None
     held: float | None = None
-    for decision in _decisions(search.problem, "budget"):
+    for decision in _decisions(method, search.problem, "budget"):
         budget = decision["spent"] + decision["remaining"]
         is_other = decision.get("objective", goal) != goal
         if is_other or not math.isclose(budget, method.budget, rel_tol=1e-9):
@@ -130,8 +130,12 @@ def _held_lambda(search: Search[Gittins]) -> float | None:
     return held
 
 
-def _decisions(problem: Problem, source: str) -> Iterator[Mapping[str, Any]]:
-    """What was recorded of decisions whose lambda came from ``source``, by trial index."""
+def _decisions(method: Gittins, problem: Problem, source: str) -> Iterator[Mapping[str, Any]]:
+    """What was recorded of decisions whose lambda came from ``source``, by trial index.
+
+    Those at costs in another metric are left out: their lambda is in another unit.
+    """
     for trial in problem.trials:
-        if trial.decision.get("lambda_source") == source:
+        is_same = trial.decided_at(method.cost_metric)
+        if is_same and trial.decision.get("lambda_source") == source:
             yield trial.decision
