@@ -222,7 +222,7 @@ def _panel(
         # Distribution functions are in alphabetical order.
         x = sorted(x) if is_shares else _places(now, values, _CONDITIONAL_GRID)
         some = even_selection(conditions, _MOST_TRIALS)
-        cdf = [[joint.cdf_given(name, v, given)[1] for v in x] for given in some]
+        cdf = [[reached for _, reached in joint.cdfs_given(name, x, given)] for given in some]
         heights = np.mean(cdf, axis=0)
         heights = np.diff(heights, prepend=0.0) if is_shares else heights
         return panel("assumed, given what was controlled", x, heights.tolist(), is_shares, None)
