@@ -28,6 +28,7 @@ from ax_costaware.acquisition.local_search import is_flat
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.budgeted import Money
 from ax_costaware.methods.feasible_now import FeasibleNow
+from ax_costaware.methods.finite_spaces import starts_of
 from ax_costaware.methods.method import NO_LIMIT, Method
 from ax_costaware.methods.model import ARGUMENT, GIVEN, FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Row
@@ -52,7 +53,8 @@ from ax_costaware.queries.argument_checks import (
 )
 
 NUM_STARTS = 1024
-"""Quasi-random points from which the searches start, where the settings do not say."""
+"""Quasi-random points from which the searches start, where the settings do not say, and the
+space has more than ``ALL_POINTS``."""
 
 
 @dataclass(frozen=True)
@@ -349,7 +351,7 @@ class CostlyFeedback(Method):
         space, seed = problem.space, decision_seed(self.seed, index)
         now = self.times(problem.trials)[index]
         posterior = PosteriorNow(problem.model, now, problem.direction, X_pending)
-        starts = space.sobol_points(self.raw_samples or NUM_STARTS, seed, problem.held)
+        starts = starts_of(space, self.raw_samples or NUM_STARTS, seed, problem.held)
         limits = None
         if problem.constraints:
             limits = FeasibleNow(problem, posterior, starts, X_pending, self.feasible, explores)

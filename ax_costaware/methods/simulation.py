@@ -23,8 +23,8 @@ from ax_costaware.methods.lending import (
     MOST_DRAWS,
     OPTIMIZER,
     design_of,
-    is_out_of_scale,
     maximum_within,
+    needs_own_search,
 )
 from ax_costaware.methods.loop import check_all, next_trial, recommended, record_of
 from ax_costaware.methods.method import Method
@@ -301,17 +301,14 @@ class Simulation:
         options: Mapping[str, Any],
         held: Mapping[int, float] | None = None,
     ) -> Maximum:
-        space, held = self.space, dict(held or {})
+        space, problem, held = self.space, self.problem(), dict(held or {})
+        if needs_own_search(problem):
+            return maximum_within(problem, acquisition, options, held)
         values = {
             column.indices[0]: [column.encode(value)[0] for value in found]
             for column in space.columns.values()
             if (found := column.parameter.values_up_to(MOST_DRAWS)) is not None
         }
-        # A choice of several columns moves as a whole, and integers between constraints hardly
-        # move one by one.
-        is_mixed = not space.smooth or space.blocks or (values and space.sums)
-        if space.elimination is not None or is_mixed or is_out_of_scale(space):
-            return maximum_within(self.problem(), acquisition, options, held)
         X, _ = optimize_acqf_mixed_alternating(
             acquisition,
             bounds=space.bounds,
