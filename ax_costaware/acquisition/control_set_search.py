@@ -20,6 +20,7 @@ from ax_costaware.acquisition.local_search import ascend
 from ax_costaware.acquisition.objectives import ControlSetObjective
 from ax_costaware.acquisition.partial_query import rows_by_set
 from ax_costaware.acquisition.starts import SearchDomain, raw_points, spaced_best
+from ax_costaware.space.discrete import exchanges
 
 # Raw points per control set by the number of controlled columns; a surface with length-scale 0.1
 # has about 5 maxima per unit and column. Without random columns a point costs one node, and there
@@ -189,19 +190,26 @@ class ControlSetSearch:
         return torch.cat(picked)
 
     def try_discrete(self, X: Tensor, values: Tensor, sets: Tensor) -> tuple[bool, Tensor, Tensor]:
-        """Change one discrete block of every row to the value that helps most."""
+        """Make the change of every row that helps most: of a discrete block, or of two numbers."""
         X, values = X.clone(), values.clone()
         moved = False
         for row in range(len(X)):
             controlled = self.controls[int(sets[row])]
-            trials = []
-            for columns, choices in self.domain.discrete_of(controlled):
+            blocks, constraints = (
+                self.domain.discrete_of(controlled),
+                self.domain.constraints_of(controlled),
+            )
+            taken = {column for columns, _ in blocks for column in columns}
+            free = taken | {*self.domain.continuous_of(controlled)}
+            still = {*range(X.shape[-1])} - free
+            trials = [exchanges(X[[row]], blocks, self.domain.bounds, constraints, still)]
+            for columns, choices in blocks:
                 changed = X[row].expand(len(choices), -1).clone()
                 changed[:, list(columns)] = choices.to(X)
                 trials.append(changed[self.domain.feasible(changed, controlled)])
-            if not trials:
-                continue
             candidates = torch.cat(trials)
+            if not len(candidates):
+                continue
             with torch.no_grad():
                 scores = self._evaluate(candidates, sets[row].expand(len(candidates)))
             best = int(scores.argmax())

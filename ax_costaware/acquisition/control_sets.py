@@ -49,7 +49,7 @@ from ax_costaware.acquisition.objectives import (
 )
 from ax_costaware.acquisition.partial_query import QueryNodes
 from ax_costaware.acquisition.pointwise import PointwiseAcquisition, takes_its_inputs
-from ax_costaware.acquisition.starts import Discrete, SearchDomain
+from ax_costaware.acquisition.starts import SearchDomain
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.models.cached_posterior import CachedPosterior
 from ax_costaware.models.fourier_path import FourierPath, has_fourier_features
@@ -70,6 +70,7 @@ from ax_costaware.queries.argument_checks import (
 )
 from ax_costaware.queries.joint.law import NodesGiven
 from ax_costaware.queries.nodes import ProductNodes
+from ax_costaware.space.discrete import Discrete
 from ax_costaware.space.elimination import Elimination, LinearConstraints
 
 

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -191,6 +192,8 @@ def _ascend_constrained(
     scale = torch.where(free, bounds[1] - bounds[0], 1.0)
     unit = (starts - shift) / scale
     unit = torch.where(free, unit.clamp(0.0, 1.0), unit)
+    # What reads only columns that stay is met at the start; BoTorch forgives no rounding there.
+    moving = [bool(free[index].any()) for index, _, _ in constraints]
     # A line search that rounding has ended has arrived; BoTorch's filters let it warn.
     with warnings.catch_warnings(record=True):
         ended, _ = gen_candidates_scipy(
@@ -202,7 +205,9 @@ def _ascend_constrained(
             upper_bounds=1.0,
             inequality_constraints=[
                 (index, weights * scale[index], rhs - float(shift[index] @ weights))
-                for index, weights, rhs in constraints
+                if moves
+                else (index, weights, -torch.inf)
+                for (index, weights, rhs), moves in zip(constraints, moving, strict=True)
             ],
             fixed_features={
                 column: unit[:, column] for column in torch.nonzero(~free).flatten().tolist()
@@ -211,7 +216,7 @@ def _ascend_constrained(
             options={"maxiter": iterations, "max_optimization_problem_aggregation_size": 1},
         )
     ends = torch.where(free, (shift + scale * ended.squeeze(-2)).clamp(*bounds), starts)
-    return _pulled_back(starts, ends, constraints)
+    return _pulled_back(starts, ends, [*compress(constraints, moving)])
 
 
 def _pulled_back(starts: Tensor, ends: Tensor, constraints: LinearConstraints) -> Tensor:

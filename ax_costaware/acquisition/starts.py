@@ -16,12 +16,15 @@ from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.quadrature import uniforms
+from ax_costaware.space.discrete import Discrete, combinations, read, satisfied
 from ax_costaware.space.elimination import Elimination, LinearConstraints
-
-Discrete = Sequence[tuple[tuple[int, ...], Tensor]]
 
 # Attempts at drawing feasible raw points, each of which doubles the number drawn.
 MAX_REJECTION_ROUNDS = 6
+
+# Discrete values that stand for all that constraints leave room for, where a first attempt finds
+# too few.
+_MOST_COMBINATIONS = 2**14
 
 # Part of the way, at most, from a training input to a point that is spread over what equality
 # constraints leave.
@@ -68,6 +71,31 @@ class SearchDomain:
         """The constraints on a control set: those that read at least one of its columns."""
         return [c for c in self.constraints if set(c[0].tolist()) & set(controlled)]
 
+    def combinations_of(self, controlled: Sequence[int], generator: torch.Generator) -> Discrete:
+        """The discrete values of a control set that constraints leave room for, as one block.
+
+        None of the columns that no constraint reads; no block where there are no others.
+        """
+        constraints = self.constraints_of(controlled)
+        blocks = read(self.discrete_of(controlled), constraints)
+        if not blocks:
+            return []
+        bounds, moving = self.bounds.clone(), self.continuous_of(controlled)
+        still = [c for c in range(bounds.shape[-1]) if c not in moving]
+        bounds[:, still] = self.held(self.default, controlled)[still]
+        found = combinations(blocks, bounds, constraints, _MOST_COMBINATIONS, generator)
+        assert found is not None
+        columns = [column for block, _ in blocks for column in block]
+        return [(tuple(columns), found[:, columns])] if len(found) else []
+
+    def held(self, X: Tensor, controlled: Sequence[int]) -> Tensor:
+        """Points ``... x d`` with the values of columns that are fixed and controlled."""
+        X = X.clone()
+        for column, value in self.fixed.items():
+            if column in controlled:
+                X[..., column] = value
+        return X
+
     def complete(self, X: Tensor) -> Tensor:
         """Points ``p x d`` with the columns that others determine."""
         return X if self.elimination is None else self.elimination.complete(X)
@@ -75,14 +103,6 @@ class SearchDomain:
     def feasible(self, X: Tensor, controlled: Sequence[int]) -> Tensor:
         """Which rows of a ``p x d``-tensor satisfy the constraints on a control set."""
         return satisfied(X, self.constraints_of(controlled))
-
-
-def satisfied(X: Tensor, constraints: LinearConstraints) -> Tensor:
-    """Which rows of a ``p x d``-tensor satisfy linear constraints, but for rounding."""
-    holds = torch.ones(len(X), dtype=torch.bool, device=X.device)
-    for index, coefficients, rhs in constraints:
-        holds &= X[:, index] @ coefficients.to(X) >= rhs - 1e-9 * (1.0 + abs(rhs))
-    return holds
 
 
 def raw_points(
@@ -111,16 +131,20 @@ def raw_points(
     """
     num_near = num_points // 2 if len(near) else 0
     found: list[Tensor] = []
+    together: Discrete = []
     for attempt in range(MAX_REJECTION_ROUNDS):
         factor = 2**attempt
         generator = torch.Generator().manual_seed(seed + attempt)
+        if attempt == 1:
+            together = domain.combinations_of(controlled, generator)
         lower, upper = domain.bounds
         unit = uniforms(len(spread), factor * (num_points - num_near), seed + attempt)
         spaced = lower + (upper - lower) * unit.to(lower)
         pick = torch.arange(factor * num_near) % max(len(near), 1)
         steps = torch.randn(len(pick), len(spread), generator=generator).to(near)
         around = (near[pick] + spread * steps).clamp(lower, upper)
-        points = _complete(domain, controlled, torch.cat([spaced, around]), generator)
+        points = torch.cat([spaced, around])
+        points = _complete(domain, controlled, points, generator, together)
         if domain.elimination is not None:
             # For each point that cannot be completed another one: anywhere for the first ones, and
             # for the others a part of the way there from their origin. Where equality constraints
@@ -147,19 +171,20 @@ def raw_points(
 
 
 def _complete(
-    domain: SearchDomain, controlled: Sequence[int], points: Tensor, generator: torch.Generator
+    domain: SearchDomain,
+    controlled: Sequence[int],
+    points: Tensor,
+    generator: torch.Generator,
+    together: Discrete,
 ) -> Tensor:
     """Put default, fixed and discrete values into raw points."""
     rows = domain.default.expand_as(points).clone()
     columns = domain.continuous_of(controlled)
     rows[:, columns] = points[:, columns]
-    for block, values in domain.discrete_of(controlled):
+    for block, values in [*domain.discrete_of(controlled), *together]:
         pick = torch.randint(len(values), (len(rows),), generator=generator)
         rows[:, list(block)] = values.to(rows)[pick]
-    for column, value in domain.fixed.items():
-        if column in controlled:
-            rows[:, column] = value
-    return rows
+    return domain.held(rows, controlled)
 
 
 def spaced_best(values: Tensor, scaled: Tensor, num: int, distance: float) -> Tensor:

@@ -221,11 +221,21 @@ class MethodAnalysis(Analysis, Generic[AnyMethod]):
         Raises:
             UserInputError: If the analysis cannot be computed yet, or not for this strategy.
         """
-        reason = self.validate_applicable_state(experiment, generation_strategy, adapter)
-        if reason is not None or experiment is None or generation_strategy is None:
-            raise UserInputError(f"{type(self).__name__} cannot be computed: {reason}")
+        found = self.card_or_reason(experiment, generation_strategy)
+        if isinstance(found, str):
+            raise UserInputError(f"{type(self).__name__} cannot be computed: {found}")
+        return found
+
+    @final
+    def card_or_reason(
+        self, experiment: Experiment | None, strategy: GenerationStrategy | None
+    ) -> AnalysisCardBase | str:
+        """The card, or why it cannot be computed yet."""
+        reason = self.validate_applicable_state(experiment, strategy)
+        if reason is not None or experiment is None or strategy is None:
+            return str(reason)
         with ax_errors():
-            return self._card(self._run(experiment, generation_strategy))
+            return self._card(self._run(experiment, strategy))
 
     def _run(self, experiment: Experiment, strategy: GenerationStrategy) -> Run[AnyMethod]:
         return Run(experiment, strategy, method_of_class(strategy, self.method_class))

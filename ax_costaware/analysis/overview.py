@@ -141,9 +141,10 @@ def _checked_path(path: str | os.PathLike[str] | None) -> Path | None:
 def _card(analysis: MethodAnalysis[Any], run: Run[Method]) -> AnalysisCardBase:
     """The card, or one that says why there is none."""
     try:
-        reason = analysis.validate_applicable_state(run.experiment, run.strategy)
-        if reason is None:
-            return analysis.compute(run.experiment, run.strategy)
+        found = analysis.card_or_reason(run.experiment, run.strategy)
+        if not isinstance(found, str):
+            return found
+        reason = found
     except AxError as error:
         reason = str(error)
     except Exception as error:

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 import torch
 from ax.core.search_space import SearchSpaceDigest
-from ax.exceptions.core import SearchSpaceExhausted
 from ax.generators.torch.botorch_modular.acquisition import Acquisition
 from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
 from ax.generators.torch.botorch_modular.surrogate import Surrogate, SurrogateSpec
@@ -25,8 +24,8 @@ from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
 from ax_costaware.ax_bridge.checks import ax_errors, check_lengthscales_of
-from ax_costaware.core import FixedHyperparameters, ModelOptions, Problem, SpaceExhausted
-from ax_costaware.core.lending import is_out_of_scale, maximum_within
+from ax_costaware.core import FixedHyperparameters, ModelOptions, Problem
+from ax_costaware.core.lending import maximum_within, needs_own_search
 from ax_costaware.core.model import GIVEN, knows_choices, options_within, winsorized
 from ax_costaware.core.problem import Maximum, reproducible
 from ax_costaware.methods import Method
@@ -34,7 +33,6 @@ from ax_costaware.models.cached_posterior import any_unit
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.standardize import StandardizeAnyScale
 from ax_costaware.queries.argument_checks import instance_of
-from ax_costaware.space.finite_spaces import untried
 
 AnyMethod = TypeVar("AnyMethod", bound=Method)
 
@@ -196,7 +194,7 @@ class CostAwareGenerator(BoTorchGenerator):
 
 
 class LentOptimizer(Acquisition):
-    """Ax's optimisers for continuous, mixed and discrete spaces, of any acquisition function.
+    """Ax's optimisers of any acquisition function where they serve, else ``maximum_within``.
 
     Args:
         surrogate: The fitted surrogate.
@@ -234,35 +232,23 @@ class LentOptimizer(Acquisition):
         Raises:
             SpaceExhausted: If every point was tried, of a space that has finitely many.
         """
-        space, tried = self.problem.space, self.problem.tried
         # Ax searches for the columns of a choice as if each were a number, and rounds them. Under
         # the models that earlier releases had it goes on to, so that stored decisions are as then.
         models = getattr(self.surrogate.model, "models", [self.surrogate.model])
         is_new = any(knows_choices(type(model)) for model in models)
-        has_choices = space.smooth and space.blocks and is_new
-        if space.elimination is not None or has_choices or is_out_of_scale(space):
+        if needs_own_search(self.problem, is_new):
             return maximum_within(self.problem, acquisition, {**options, **self.given}, held)
         self.acqf = acquisition
         fixed = {**(self.config.fixed_features or {}), **(held or {})} or None
-        try:
-            points, values, _ = self.optimize(
-                n=1,
-                search_space_digest=self.search_space_digest,
-                inequality_constraints=space.inequality_constraints or None,
-                fixed_features=fixed,
-                rounding_func=get_rounding_func(self.config.rounding_func),
-                optimizer_options={**options, **self.given},
-            )
-        except SearchSpaceExhausted as error:
-            if not self.problem.is_finite:
-                raise SpaceExhausted from error
-            points = tried
+        points, values, _ = self.optimize(
+            n=1,
+            search_space_digest=self.search_space_digest,
+            inequality_constraints=self.problem.space.inequality_constraints or None,
+            fixed_features=fixed,
+            rounding_func=get_rounding_func(self.config.rounding_func),
+            optimizer_options={**options, **self.given},
+        )
         point = points[0].detach().cpu()
-        if self.problem.is_finite and not len(untried(point.to(tried).unsqueeze(0), tried)):
-            # Ax tries the columns of a one-hot block as if each were free, and rounds what it has.
-            options = {**options, **self.given}
-            best, value = maximum_within(self.problem, acquisition, options, fixed)
-            return Maximum(best.cpu(), value)
         return Maximum(point, float(torch.as_tensor(values).flatten()[0]))
 
 

@@ -11,11 +11,11 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from torch import Tensor
 
 from ax_costaware.acquisition.local_search import LocalSearch
-from ax_costaware.acquisition.starts import satisfied
 from ax_costaware.core.decision import has_much_noise
 from ax_costaware.core.method import Method
 from ax_costaware.core.problem import Maximum, Problem, SpaceExhausted
 from ax_costaware.exceptions import InputError
+from ax_costaware.space.discrete import read, satisfied
 from ax_costaware.space.finite_spaces import all_points, untried
 from ax_costaware.space.parameters import Value
 from ax_costaware.space.space import Space
@@ -25,6 +25,9 @@ OPTIMIZER = {"num_restarts": 20, "raw_samples": 1024}
 
 _ROUNDS = 3
 """How often choices and integers are changed where real parameters have arrived."""
+
+_FINITE_ROUNDS = 50
+"""The same where there are no real parameters to climb: hardly ever are there so many."""
 
 _FURTHER = 4
 """Local searches from what is changed."""
@@ -68,6 +71,33 @@ def design_of(problem: Problem, method: Method) -> Iterator[dict[str, Value]]:
     )
 
 
+def needs_own_search(problem: Problem, knows_choices: bool = True) -> bool:
+    """Whether to search a space by ``maximum_within``, and not by BoTorch's or Ax's optimisers.
+
+    - Finitely many points are looked at, or climbed between. The others would climb along the
+      columns of choices and integers as if they were real numbers, which is slow where a cost has
+      no gradient in them.
+    - A choice of several columns moves as a whole.
+    - Integers and choices between constraints hardly move one by one.
+    - Equality constraints are met by elimination.
+    - Ranges are of any size, see ``is_out_of_scale``.
+
+    Args:
+        problem: What is decided.
+        knows_choices: Whether the model is one that knows choices. Under the models of earlier
+            releases these go on as they were, so that stored decisions are as then.
+    """
+    space = problem.space
+    return (
+        problem.is_finite
+        or not space.smooth
+        or (bool(space.blocks) and knows_choices)
+        or bool(read(space.discrete, space.inequality_constraints))
+        or space.elimination is not None
+        or is_out_of_scale(space)
+    )
+
+
 def is_out_of_scale(space: Space) -> bool:
     """Whether to search a space by ``maximum_within``, in units of the ranges.
 
@@ -90,8 +120,8 @@ def maximum_within(
     """The best point of an acquisition function; of finitely many the best that was not tried.
 
     Few points are all looked at. Of more, numbers climb from the best quasi-random points, and from
-    what was tried with one choice or integer changed; integers are rounded, and then such changes
-    are tried again.
+    what was tried with one choice or integer changed, or two under constraints; integers are
+    rounded, and then such changes are tried again.
 
     Args:
         problem: Says what is fixed, and what equality constraints determine.
@@ -107,8 +137,10 @@ def maximum_within(
     points = all_points(problem.space, held)
     if points is None:
         best = _climbed(problem, acquisition, {**OPTIMIZER, **options}, held)
-    else:
+    elif len(points):
         best = _best(problem, acquisition, points)
+    else:
+        raise _no_room(problem.space)
     if best is None:
         raise SpaceExhausted
     return best
@@ -124,7 +156,7 @@ def _climbed(
     space = problem.space
     points = space.sobol_points(options["raw_samples"], 0, held)
     if not len(points):
-        raise InputError(f"no point met the parameter constraints {list(space.sums)}: loosen them.")
+        raise _no_room(space)
     kept = {*problem.immovable, *held}
     integers = space.integers.keys() - held.keys()
 
@@ -153,7 +185,8 @@ def _climbed(
     points = climbed(points, int(options["num_restarts"]), kept - integers)
     best = _best(problem, acquisition, points)
     points = torch.cat([points, space.neighbors(points, held)])
-    for _ in range(_ROUNDS if len(space.smooth) < len(space.bounds.T) else 0):
+    rounds = _FINITE_ROUNDS if problem.is_finite else _ROUNDS
+    for _ in range(rounds if len(space.smooth) < len(space.bounds.T) else 0):
         points = possible(problem, points)
         if not len(points):
             break
@@ -163,6 +196,10 @@ def _climbed(
             break
         best, points = found, space.neighbors(points, held)
     return best
+
+
+def _no_room(space: Space) -> InputError:
+    return InputError(f"no point met the parameter constraints {list(space.sums)}: loosen them.")
 
 
 def possible(problem: Problem, points: Tensor) -> Tensor:

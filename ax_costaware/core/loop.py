@@ -25,8 +25,8 @@ from ax_costaware.core.lending import (
     MOST_DRAWS,
     OPTIMIZER,
     design_of,
-    is_out_of_scale,
     maximum_within,
+    needs_own_search,
 )
 from ax_costaware.core.method import Method
 from ax_costaware.core.model import ModelOptions, check_lengthscales, winsorized
@@ -241,16 +241,13 @@ def _maximize(
 ) -> Maximum:
     """Return the best point of an acquisition function, see ``Maximize``."""
     space, held = problem.space, {**problem.held, **(held or {})}
+    if needs_own_search(problem) or not space.smooth - held.keys():
+        return maximum_within(problem, acquisition, options, held)
     values = {
         column.indices[0]: [column.encode(value)[0] for value in found]
         for column in space.columns.values()
         if (found := column.parameter.values_up_to(MOST_DRAWS)) is not None
     }
-    # A choice of several columns moves as a whole, and integers between constraints hardly
-    # move one by one.
-    is_mixed = not space.smooth - held.keys() or space.blocks or (values and space.sums)
-    if space.elimination is not None or is_mixed or is_out_of_scale(space):
-        return maximum_within(problem, acquisition, options, held)
     X, _ = optimize_acqf_mixed_alternating(
         acquisition,
         bounds=space.bounds,

@@ -15,16 +15,8 @@ from ax_costaware.core.decision import record_of
 from ax_costaware.core.history import LedgerEntry, PastTrial, ledger_of
 from ax_costaware.core.loop import Loop
 from ax_costaware.core.method import Method
-from ax_costaware.core.model import (
-    FixedHyperparameters,
-    ModelOptions,
-)
-from ax_costaware.core.problem import (
-    Best,
-    Decision,
-    Problem,
-    Stop,
-)
+from ax_costaware.core.model import FixedHyperparameters, ModelOptions
+from ax_costaware.core.problem import Best, Decision, Problem, Stop
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
     finite_number,
@@ -120,7 +112,6 @@ class Simulation:
             self._check_row(trial.parameters, f"the parameters of trials[{index}]", is_whole=True)
             self._check_row(trial.realized, f"the realised inputs of trials[{index}]")
         options = self.method.model(self.hyperparameters)
-        self._options = options
         self.method = self.method.settled([options])
         self.constraints = merged(self.constraints)
         self._loop = Loop(self.method, options)

@@ -49,10 +49,12 @@ from ax_costaware.queries.argument_checks import (
     optional,
     positive_number,
 )
+from ax_costaware.space.finite_spaces import starts_of
 from ax_costaware.space.parameters import Row
 
 NUM_STARTS = 1024
-"""Quasi-random points from which the searches start, where the settings do not say."""
+"""Quasi-random points from which the searches start, where the settings do not say, and the
+space has more than ``ALL_POINTS``."""
 
 
 @dataclass(frozen=True)
@@ -349,7 +351,7 @@ class CostlyFeedback(Method):
         space, seed = problem.space, decision_seed(self.seed, index)
         now = self.times(problem.trials)[index]
         posterior = PosteriorNow(problem.model, now, problem.direction, X_pending)
-        starts = space.sobol_points(self.raw_samples or NUM_STARTS, seed, problem.held)
+        starts = starts_of(space, self.raw_samples or NUM_STARTS, seed, problem.held)
         limits = None
         if problem.constraints:
             limits = FeasibleNow(problem, posterior, starts, X_pending, self.feasible, explores)

@@ -121,10 +121,20 @@ def known_cost(cost: object, cost_at: CostOfRow, space: Space) -> CostOfPoints:
 
 def _row_by_row(cost_at: CostOfRow, space: Space) -> CostOfPoints:
     """A cost that is asked for on decoded parameterizations, with differences for a gradient."""
+    known: dict[tuple[Value, ...], float | None] = {}
+
+    def cost_of_row(row: Row) -> float | None:
+        if space.smooth:
+            return cost_at(row)
+        # Of finitely many points, the same ones are asked for again and again.
+        key = tuple(row.values())
+        if key not in known:
+            known[key] = cost_at(row)
+        return known[key]
 
     def costs(X: Tensor) -> Tensor:
         rows = space.decode(X.reshape(-1, X.shape[-1]))
-        return X.new_tensor([cost_at(row) for row in rows]).reshape(X.shape[:-1])
+        return X.new_tensor([cost_of_row(row) for row in rows]).reshape(X.shape[:-1])
 
     smooth = torch.tensor(sorted(space.smooth), dtype=torch.long)
     order = torch.arange(len(smooth))

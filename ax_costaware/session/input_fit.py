@@ -19,6 +19,7 @@ import torch
 from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
 from ax_costaware.ax_bridge.nodes import method_of_class
 from ax_costaware.ax_bridge.records import past_trials
+from ax_costaware.core.history import PastTrial
 from ax_costaware.display import display_number
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.learned import (
@@ -40,6 +41,8 @@ from ax_costaware.queries.input_fit import (
     fit_of,
     rejected,
 )
+
+NO_INPUTS = "No completed trial has left an input to chance yet."
 
 LEAST_PAIRS = 10
 """Inputs that met in fewer trials are not tested: the tests are good from here on."""
@@ -96,7 +99,7 @@ class InputFitReport:
     def verdict(self) -> str:
         """The outcome of all tests, in words."""
         if not self.fits:
-            return "No completed trial has left an input to chance yet."
+            return NO_INPUTS
         parts = [
             (self.disagreeing, "{} not as assumed"),
             ([" with ".join(pair) for pair in self.dependent], "not independent: {}"),
@@ -174,17 +177,13 @@ def input_fit(
     """
     session = open_session(client)
     method = method_of_class(session.strategy, ControlSets)
-    if last is not None:
-        integer_at_least(last, 1, "last")
     level = number_between_zero_and_one(significance, "significance")
-    trials = realized_inputs(past_trials(session.experiment, method), method)
-    earlier = () if last is None else trials[:-last]
-    recent = trials[len(earlier) :]
-    names = [
-        name
-        for name in session.experiment.search_space.parameters
-        if name in method.laws and any(name in trial.chance for trial in recent)
-    ]
+    earlier, recent = realized_before_and_since(
+        past_trials(session.experiment, method), method, last
+    )
+    chance = {name for trial in recent for name in trial.chance} & method.laws.keys()
+    names = [name for name in session.experiment.search_space.parameters if name in chance]
+    trials = (*earlier, *recent)
     laws = {name: learned_from(method.laws[name], values_of(name, trials)) for name in names}
     return InputFitReport(
         fits=tuple(_fit(name, earlier, recent, method) for name in names),
@@ -194,6 +193,21 @@ def input_fit(
         significance=level,
         last=last,
     )
+
+
+def realized_before_and_since(
+    trials: Sequence[PastTrial], method: ControlSets, last: int | None
+) -> tuple[tuple[RealizedInputs, ...], tuple[RealizedInputs, ...]]:
+    """The trials that left inputs to chance: the earlier ones, and the last ones, which are tested.
+
+    Raises:
+        InputError: If ``last`` is neither None nor an integer >= 1.
+    """
+    if last is not None:
+        integer_at_least(last, 1, "last")
+    found = realized_inputs(trials, method)
+    first = 0 if last is None else max(len(found) - last, 0)
+    return found[:first], found[first:]
 
 
 def laws_in_turn(

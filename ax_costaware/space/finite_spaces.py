@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
-import torch
 from torch import Tensor
 
+from ax_costaware.space.discrete import combinations
 from ax_costaware.space.space import Space
 
 ALL_POINTS = 4096
-"""A space of no more points is searched by looking at all of them."""
+"""A space of no more valid points is searched by looking at all of them."""
 
 _ROUNDING = 1e-12
 """Relative difference of logarithms of one number that were computed in two ways."""
@@ -24,23 +23,29 @@ def all_points(space: Space, fixed: Mapping[int, float] | None = None) -> Tensor
         space: The space.
         fixed: Values of columns that are held.
     """
-    fixed, codes = fixed or {}, list[list[list[float]]]()
-    for column in space.columns.values():
-        values = column.parameter.values_up_to(ALL_POINTS)
-        held = [[fixed[i] for i in column.indices if i in fixed]]
-        codes.append(held if values is None else [column.encode(value) for value in values])
-    count = math.prod(map(len, codes))
-    if not (codes and all(map(all, codes))) or not 0 < count <= ALL_POINTS:
+    fixed = fixed or {}
+    blocks, bounds = space.discrete_but(fixed)
+    free = {column for columns, _ in blocks for column in columns}
+    if not 0 < len(space.bounds.T) == len(free | fixed.keys()):
         return None
-    picks = torch.cartesian_prod(*map(torch.arange, map(len, codes))).reshape(count, -1)
-    blocks = [
-        space.bounds.new_tensor(found)[pick] for found, pick in zip(codes, picks.mT, strict=True)
-    ]
-    points = torch.cat(blocks, dim=-1)
-    for index, value in fixed.items():
-        points[:, index] = value
+    points = combinations(blocks, bounds, space.inequality_constraints, ALL_POINTS)
+    if points is None:
+        return None
     found: Tensor = space.feasible(points.unique(dim=0))
     return found
+
+
+def starts_of(space: Space, n: int, seed: int, fixed: Mapping[int, float]) -> Tensor:
+    """Points from which to search: all of a space of few, or else quasi-random ones.
+
+    Args:
+        space: The space.
+        n: How many quasi-random ones to look for.
+        seed: Their seed.
+        fixed: Values of columns that are held.
+    """
+    points = all_points(space, fixed)
+    return space.sobol_points(n, seed, fixed) if points is None else points
 
 
 def untried(points: Tensor, tried: Tensor) -> Tensor:

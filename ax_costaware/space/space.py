@@ -21,6 +21,7 @@ from torch.quasirandom import SobolEngine
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import distinct, one_of
+from ax_costaware.space.discrete import Discrete, combinations, exchanges, read
 from ax_costaware.space.elimination import Elimination
 from ax_costaware.space.parameter_constraints import (
     ROUNDING,
@@ -30,6 +31,7 @@ from ax_costaware.space.parameter_constraints import (
     sums_and_equalities,
 )
 from ax_costaware.space.parameters import (
+    MOST_INTEGERS,
     Choice,
     Column,
     Fixed,
@@ -55,6 +57,9 @@ _MOST_MOVED = 6
 
 _NEARLY_EQUAL = 0.01
 """The same of an equality constraint: parts in whole percents need not add up."""
+
+_MOST_COMBINATIONS = 2**14
+"""Values of integers and choices that stand for all that constraints leave room for."""
 
 
 @dataclass(frozen=True)
@@ -164,6 +169,23 @@ class Space:
     def blocks(self) -> list[list[int]]:
         """The columns of each choice that has several."""
         return [list(c.indices) for c in self.columns.values() if len(c.indices) > 1]
+
+    @cached_property
+    def discrete(self) -> Discrete:
+        """Columns that jointly take a row of some values, with these: ``(columns, values)``."""
+        found = {c: c.parameter.values_up_to(MOST_INTEGERS) for c in self.columns.values()}
+        return [
+            (column.indices, self.bounds.new_tensor([column.encode(value) for value in values]))
+            for column, values in found.items()
+            if values is not None
+        ]
+
+    def discrete_but(self, fixed: Mapping[int, float]) -> tuple[Discrete, Tensor]:
+        """``discrete`` without columns that are held, and bounds that hold these."""
+        bounds = self.bounds.clone()
+        for index, value in fixed.items():
+            bounds[:, index] = value
+        return [block for block in self.discrete if fixed.keys().isdisjoint(block[0])], bounds
 
     @property
     def constraints(self) -> list[object]:
@@ -363,8 +385,8 @@ class Space:
             seed: Seed of the sequence.
 
         Yields:
-            Parameterizations in declared order, whatever inequality constraints say; equality
-            constraints hold.
+            Parameterizations in declared order, whatever inequality constraints say, unless these
+            leave hardly any values of integers and choices; equality constraints hold.
         """
         free, engine = [column.parameter for column in self.columns.values()], self._sobol(seed)
         while True:
@@ -375,9 +397,15 @@ class Space:
                 yield from self.decode(points if len(points) else self.elimination.spread(X, seed))
                 seed += 1
                 continue
+            rows = []
             for point in block.tolist():
                 values = {p.name: p.at(u) for p, u in zip(free, point, strict=False)}
-                yield self.ordered({**self.fixed, **values})
+                rows.append(self.ordered({**self.fixed, **values}))
+            least = len(block) // _MOST_DRAWS
+            if self._is_tied and sum(map(self.meets, rows)) < least:
+                rows = self.decode(self._within(self._spread(block), least, seed)) or rows
+                seed += 1
+            yield from rows
 
     @property
     def center(self) -> dict[str, Value]:
@@ -405,11 +433,13 @@ class Space:
         X = self._spread(self._sobol(seed).draw(draws, dtype=torch.double))
         for index, value in (fixed or {}).items():
             X[:, index] = value
-        different: Tensor = self._within(X, n, seed)[:n].unique(dim=0)
+        different: Tensor = self._within(X, n, seed, fixed)[:n].unique(dim=0)
         return different
 
     def neighbors(self, X: Tensor, fixed: Mapping[int, float]) -> Tensor:
         """Valid points that differ from others in one choice, or in one integer by one.
+
+        Or in two numbers that a constraint reads, see ``exchanges``.
 
         Args:
             X: ``n x d`` points.
@@ -418,7 +448,11 @@ class Space:
         Returns:
             ``m x d`` different points.
         """
-        found = [X[:0]]
+        X = X.clone()
+        for index, value in fixed.items():
+            X[:, index] = value
+        blocks, bounds = self.discrete_but(fixed)
+        found = [exchanges(X, blocks, bounds, self.inequality_constraints, fixed)]
         for column in self.columns.values():
             parameter, block = column.parameter, list(column.indices)
             if {*block} <= self.smooth or not fixed.keys().isdisjoint(block):
@@ -432,8 +466,6 @@ class Space:
                 changed[:, block] = other
                 found.append(changed)
         different: Tensor = torch.cat(found).unique(dim=0)
-        for index, value in fixed.items():
-            different[:, index] = value
         return self.feasible(self.complete(different))
 
     def rounded(self, X: Tensor) -> Tensor:
@@ -456,16 +488,41 @@ class Space:
             X[:, list(column.indices)] = column.spread(u[:, i], self.bounds).to(X)
         return X
 
-    def _within(self, X: Tensor, least: int, seed: int) -> Tensor:
+    def _within(
+        self, X: Tensor, least: int, seed: int, fixed: Mapping[int, float] | None = None
+    ) -> Tensor:
         """Those of some points that meet the constraints, once completed.
 
-        Where they are fewer than ``least``, equality constraints leave hardly anything of the box:
-        then some points are taken from all over what they leave.
+        Where they are fewer than ``least``, constraints leave hardly anything of the box: then
+        some points are taken from all over what they leave.
         """
         found = self.feasible(self.complete(X))
+        if len(found) < least and self._is_tied:
+            X = self._tied(X, seed, fixed or {})
+            found = self.feasible(self.complete(X))
         if self.elimination is None or len(found) >= least:
             return found
         return self.feasible(self.elimination.spread(X[: 2 * least], seed))
+
+    @cached_property
+    def _is_tied(self) -> bool:
+        """Whether a constraint reads integers or choices."""
+        return bool(read(self.discrete, self.inequality_constraints))
+
+    def _tied(self, X: Tensor, seed: int, fixed: Mapping[int, float]) -> Tensor:
+        """Points with other integers and choices where constraints read them, which leave room."""
+        constraints, generator = self.inequality_constraints, torch.Generator().manual_seed(seed)
+        blocks, bounds = self.discrete_but(fixed)
+        blocks = read(blocks, constraints)
+        found = combinations(blocks, bounds, constraints, _MOST_COMBINATIONS, generator)
+        assert found is not None
+        columns = [column for block, _ in blocks for column in block]
+        if not len(found):
+            return X[:0]
+        pick = torch.randint(len(found), (len(X),), generator=generator)
+        X = X.clone()
+        X[:, columns] = found[pick][:, columns]
+        return X
 
     def _sobol(self, seed: int) -> SobolEngine:
         """Scrambled Sobol points of the unit cube, with a coordinate for each free parameter."""

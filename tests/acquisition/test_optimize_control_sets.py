@@ -375,3 +375,29 @@ def test_improvement_needs_an_incumbent_where_the_data_have_a_task(rule, bounds)
         optimize_control_sets(model, bounds, [[0]], *rule, **options)
     found = optimize_control_sets(model, bounds, [[0]], *rule, best_f=1.0, **options)
     assert float(found.values[0]) > 0
+
+
+@pytest.mark.parametrize("total", [10.0, 15.0])
+@pytest.mark.parametrize("acquisition", ["ucb", "mean", "ei"])
+def test_integers_that_sum_to_a_number(make_model, acquisition, total):
+    """Where one of them moves, another one has to move, too."""
+    columns, d = [0, 1, 2, 3], 5
+    unit = torch.arange(11.0).double() / 10
+    model = make_model(d=d, lengthscale=0.3, n=25)
+    rule = sobol_nodes([Uniform(0.0, 1.0)] * d, 16)
+    index, ones = torch.tensor(columns), torch.ones(4).double()
+    optima = optimize_control_sets(
+        model, torch.tensor([[0.0] * d, [1.0] * d]).double(), [columns, [*columns, 4]], *rule, 2.0,
+        acquisition=acquisition, best_f=1.0,
+        discrete=[((i,), unit.unsqueeze(-1)) for i in columns],
+        inequality_constraints=[(index, ones, total / 10), (index, -ones, -total / 10)],
+    )  # fmt: skip
+    grid = torch.cartesian_prod(*[unit] * 4)
+    grid = grid[((grid.sum(dim=-1) - total / 10).abs() < 1e-9)]
+    X = torch.cat([grid, optima.points[0, 4:].expand(len(grid), 1)], dim=-1).unsqueeze(-2)
+    with torch.no_grad():
+        values = _function(model, columns, rule, acquisition, 1.0)(X)
+    best = values.max().exp() if acquisition == "ei" else values.max()
+    assert float((optima.points[:, :4].sum(dim=-1) - total / 10).abs().max()) < 1e-9
+    assert optima.values[0] >= best - 1e-6
+    assert optima.values[1] >= optima.values[0] - 1e-6

@@ -11,7 +11,8 @@ from ax.api.client import Client
 from ax.core.analysis_card import NotApplicableStateAnalysisCard
 
 from ax_costaware import ControlSet, JointEmpirical, Learned, Uniform, input_fit
-from ax_costaware.analysis import InputLawAnalysis
+from ax_costaware.analysis import InputLawAnalysis, input_law, overview
+from ax_costaware.session import InputFitReport
 from tests.session.inputs_toy import LAWS, make_client, trials_as_assumed
 
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -49,6 +50,20 @@ def test_inputs_as_assumed() -> None:
     wind, lamp = titles_of(card)
     assert wind == f"wind: as assumed (p = {report.fits[0].p_value:.2g})"
     assert lamp.startswith("lamp: as assumed")
+
+
+def test_the_tests_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many inputs there are thousands: an overview takes as long as these."""
+    made = []
+
+    def counted(*arguments: Any) -> InputFitReport:
+        made.append(arguments)
+        return input_fit(*arguments)
+
+    monkeypatch.setattr(input_law, "input_fit", counted)
+    cards = overview(make_client(trials_as_assumed(12)))
+    assert isinstance(cards[-1], PlotlyAnalysisCard)
+    assert len(made) == 1
 
 
 def test_the_card_warns() -> None:

@@ -278,3 +278,30 @@ def test_several_objectives_are_refused() -> None:
     client.configure_optimization(objective="loss, hours")
     with pytest.raises(UnsupportedError, match="several metrics"):
         client.get_next_trials(max_trials=1)
+
+
+@pytest.mark.parametrize("last", ["ordered", "integer"])
+def test_a_cost_function_of_choices_is_asked_once_for_a_point(last: str) -> None:
+    """Ax's optimisers asked it at every step along columns in which it has no slope."""
+    asked = []
+
+    def price(x: dict[str, Any]) -> float:
+        asked.append(tuple(x.values()))
+        return 1.0 + 0.1 * "uvwx".index(x["base"]) + 0.2 * x["n"]
+
+    values: Any = {
+        "ordered": ChoiceParameterConfig("n", [1, 2, 5], "int", is_ordered=True),
+        "integer": RangeParameterConfig("n", (1, 3), "int"),
+    }
+    names = ("base", "ligand", "solvent")
+    choices = [ChoiceParameterConfig(k, list("uvwx"), "str", is_ordered=False) for k in names]
+    client = Client()
+    client.configure_experiment(parameters=[*choices, values[last]])
+    client.configure_optimization(objective="y")
+    client.set_generation_strategy(gittins_strategy(**{**FAST_FIT, "cost": price, "budget": 50.0}))
+    for _ in range(7):
+        asked.clear()
+        ((index, arm),) = client.get_next_trials(max_trials=1).items()
+        complete_trial(client, index, sum("uvwx".index(arm[k]) * 0.1 for k in names))
+    assert len({*asked}) <= 4**3 * 3
+    assert len(asked) <= 3 * 4**3 * 3

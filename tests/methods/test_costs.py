@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.log_cost import log_cost_function
-from ax_costaware.core.problem import Problem
+from ax_costaware.core.problem import Decision, Problem
+from ax_costaware.core.simulation import Outcome, Simulation
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.costs import check_cost, known_cost
 from ax_costaware.methods.gittins import Gittins
@@ -221,3 +222,25 @@ def test_a_function_is_asked_at_corners_that_there_may_be() -> None:
             check_cost(many, bad, Gittins(bad))
     with pytest.raises(InputError, match=r"cost gave 0.0 for {'x0': "):
         check_cost(many, lambda x: x["x7"], Gittins(lambda x: x["x7"]))
+
+
+def test_a_function_is_asked_once_for_a_point_of_finitely_many() -> None:
+    """By all searches of a decision: the function may be a slow one."""
+    choices = [Choice(name, tuple("uvwxyz")) for name in ("base", "ligand", "solvent")]
+    space = Space.of([*choices, Choice("conc", (0.05, 0.1, 0.2), is_ordered=True)])
+    asked: list[tuple[Any, ...]] = []
+
+    def price(x: dict[str, Any]) -> float:
+        asked.append(tuple(x.values()))
+        return 1.0 + "uvwxyz".index(x["base"]) + x["conc"]
+
+    simulation = Simulation(Gittins(price, budget=60.0, initial_trials=4), space)
+    for _ in range(6):
+        decision = simulation.ask()
+        assert isinstance(decision, Decision)
+        asked.clear()
+        simulation.tell(decision, Outcome("uvwxyz".index(str(decision.parameters["ligand"])) / 5))
+    asked.clear()
+    assert isinstance(simulation.ask(), Decision)
+    assert len({*asked}) <= 648
+    assert len(asked) <= 2 * 648

@@ -21,11 +21,11 @@ from ax_costaware.core import (
     SpaceExhausted,
 )
 from ax_costaware.core.history import PastTrial
-from ax_costaware.core.lending import is_out_of_scale, maximum_within
+from ax_costaware.core.lending import design_of, is_out_of_scale, maximum_within
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import Gittins
 from ax_costaware.space import Choice, Range, Space
-from ax_costaware.space.finite_spaces import untried
+from ax_costaware.space.finite_spaces import ALL_POINTS, all_points, untried
 from ax_costaware.space.parameters import Row
 
 SOILS = ("sand", "clay", "peat", "loam", "silt")
@@ -216,3 +216,131 @@ def test_what_is_fixed_leaves_room_within_constraints() -> None:
     assert not space.held_at({"x": 0.5, "n": 1}).sums, "what is fixed as a whole was seen to"
     with pytest.raises(InputError, match=r"{'n': 2}: parameter constraint 'x \+ 2\*n <= 2.5' "):
         space.held_at({"n": 2})
+
+
+Bounded = list[tuple[dict[str, float], float]]
+
+
+def sum_is(weights: dict[str, float], value: float) -> Bounded:
+    """That a sum is a number, as Ax's Client says it."""
+    return [(weights, value), ({name: -w for name, w in weights.items()}, -value)]
+
+
+def parts(count: int, upper: int) -> list[Range]:
+    """Integers."""
+    return [Range(name, 0, upper, is_integer=True) for name in "abcdefgh"[:count]]
+
+
+STEPS = [Choice(name, tuple(0.1 * i for i in range(11)), is_ordered=True) for name in "abcde"]
+LIDS = [Choice("soil", SOILS), Choice("lid", (True, False))]
+X, Y = Range("x", 0.0, 1.0), Range("y", 0.0, 1.0)
+TIED: dict[str, Space] = {
+    "few": Space.of(parts(5, 10), sum_is(dict.fromkeys("abcde", 1.0), 10.0)),
+    "many": Space.of(parts(5, 10), sum_is(dict.fromkeys("abcde", 1.0), 20.0)),
+    "weights": Space.of(parts(4, 30), sum_is({"a": 2.0, "b": 3.0, "c": 5.0, "d": 1.0}, 60.0)),
+    "two sums": Space.of(
+        parts(5, 12),
+        [
+            *sum_is(dict.fromkeys("abcde", 1.0), 20.0),
+            *sum_is({"a": 1.0, "b": 2.0, "c": 3.0, "d": 1.0, "e": 2.0}, 35.0),
+        ],
+    ),
+    "steps": Space.of(STEPS, sum_is(dict.fromkeys("abcde", 1.0), 1.0)),
+    "many steps": Space.of(STEPS, sum_is(dict.fromkeys("abcde", 1.0), 2.0)),
+    "at most": Space.of(parts(5, 14), [(dict.fromkeys("abcde", 1.0), 11.0)]),
+    "weights at most": Space.of(
+        parts(5, 14), [({"a": 3.0, "b": 4.0, "c": 5.0, "d": 7.0, "e": 2.0}, 47.0)]
+    ),
+    "choices": Space.of([*parts(4, 10), *LIDS], sum_is(dict.fromkeys("abcd", 1.0), 20.0)),
+    "real": Space.of([*parts(4, 6), X], sum_is(dict.fromkeys("abcd", 1.0), 6.0)),
+    "shared with a real": Space.of([*parts(3, 6), X], [(dict.fromkeys("abcx", 1.0), 2.5)]),
+    "real sum": Space.of(
+        [*parts(4, 5), X, Y],
+        [*sum_is(dict.fromkeys("abcd", 1.0), 5.0), *sum_is({"x": 1.0, "y": 1.0}, 1.0)],
+    ),
+}
+"""Spaces of which constraints leave little."""
+
+
+def every_point(space: Space) -> Tensor:
+    """All valid points, by brute force, or with some values of each real number."""
+    axes = dict(space.discrete)
+    for i in space.smooth:
+        is_determined = space.elimination is not None and i in space.elimination.columns
+        axes[i,] = torch.linspace(0, 1, 1 if is_determined else 21).double().unsqueeze(-1)
+    picks = torch.cartesian_prod(*[torch.arange(len(values)) for values in axes.values()])
+    points = space.bounds.new_empty(len(picks), space.bounds.shape[-1])
+    for (columns, values), pick in zip(axes.items(), picks.mT, strict=True):
+        points[:, list(columns)] = values[pick]
+    return space.feasible(space.complete(points))
+
+
+class Bumps(AcquisitionFunction):
+    """The highest of some bumps all over a space."""
+
+    def __init__(self, space: Space, centers: Tensor) -> None:
+        super().__init__(_MODEL)
+        self.lower, self.width = space.bounds[0], space.bounds[1] - space.bounds[0]
+        self.centers = (centers - self.lower) / self.width
+        self.heights = torch.linspace(1, 2, len(centers)).double()
+        self.size = 0.09 * len(self.width)
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Values of points ``b x 1 x d``: ``b``."""
+        unit = (X[:, 0] - self.lower) / self.width
+        distance = torch.cdist(unit, self.centers).square() / self.size
+        return ((-2 * distance).exp() * self.heights).amax(dim=-1)
+
+
+@pytest.mark.parametrize("name", TIED)
+def test_the_best_point_where_constraints_leave_little(name: str) -> None:
+    """Where one number moves, another one has to move, too."""
+    space = TIED[name]
+    points = every_point(space)
+    found = all_points(space)
+    if found is not None:
+        assert torch.allclose(found, points.unique(dim=0))
+    assert (found is None) == (bool(space.smooth) or len(points) > ALL_POINTS)
+    for seed in range(3):
+        generator = torch.Generator().manual_seed(seed)
+        bumps = Bumps(space, points[torch.randperm(len(points), generator=generator)[:20]])
+        with torch.no_grad():
+            highest = float(bumps(points.unsqueeze(1)).max())
+        best = maximum_within(Problem(space), bumps, {})
+        assert space.meets(*space.decode(best.point.unsqueeze(0)))
+        assert best.value >= 0.99 * highest
+
+
+@pytest.mark.parametrize("held", [{"a": 3}, {"a": 0, "b": 9}, {"c": 10}])
+def test_what_is_fixed_leaves_of_a_sum(held: Row) -> None:
+    space = TIED["few"]
+    columns = space.columns_of(held)
+    points = all_points(space, columns)
+    assert points is not None
+    rows = space.decode(points)
+    assert all(space.meets(row) and {**row, **held} == row for row in rows)
+    free, left = 5 - len(held), 10 - sum(int(str(value)) for value in held.values())
+    assert len(rows) == math.comb(left + free - 1, free - 1)
+    around = space.decode(space.neighbors(points, columns))
+    assert all(row in rows for row in around)
+    drawn = space.decode(space.sobol_points(256, 0, columns))
+    assert len(drawn) > len(rows) // 2
+    assert all(row in rows for row in drawn)
+
+
+def test_a_design_of_numbers_that_sum_to_one() -> None:
+    """Of ten of them hardly any quasi-random point of the box does."""
+    space = Space.of(
+        [Range(f"x{i}", 0, 10, is_integer=True) for i in range(10)],
+        sum_is({f"x{i}": 1.0 for i in range(10)}, 10.0),
+    )
+    assert len(space.sobol_points(256, 0)) > 200
+    rows = list(itertools.islice(design_of(Problem(space), Gittins(1.0, lmbda=1.0)), 20))
+    assert all(space.meets(row) for row in rows)
+    assert len({tuple(row.values()) for row in rows}) == 20
+
+
+def test_a_search_of_integers_without_room_is_refused() -> None:
+    space = Space.of(parts(3, 4), sum_is(dict.fromkeys("abc", 1.0), 13.0))
+    with pytest.raises(InputError, match="no point met the parameter constraints"):
+        maximum_within(Problem(space), Sums(), {})

@@ -221,7 +221,7 @@ class ControlSets(Method):
         """
         return self.control_sets.index(self.control_set(str(parameters.get(CONTROL_SET))))
 
-    @property
+    @cached_property
     def laws(self) -> dict[str, Marginal]:
         """The law of each input on its own, by name: the marginals, and those of ``joint``."""
         if self.joint is None:

@@ -101,10 +101,17 @@ class JointEmpirical(JointLaw):
         self, name: str, value: RawValue, given: Mapping[str, RawValue]
     ) -> tuple[float, float]:
         """See ``JointLaw.cdf_given``; distances are those of the raw values here."""
+        (found,) = self.cdfs_given(name, [value], given)
+        return found
+
+    @override
+    def cdfs_given(
+        self, name: str, values: Sequence[RawValue], given: Mapping[str, RawValue]
+    ) -> list[tuple[float, float]]:
         column = self._column(name)
         if name in given:
             raise InputError(f"given has {name!r} itself: expected other inputs.")
-        target = _like(value, column, name)
+        targets = [_like(value, column, name) for value in values]
         known = [other for other in self.names if other in given]
         codes = [_codes(self._column(n), _like(given[n], self._column(n), n)) for n in known]
         weights = torch.full((1, self.num_rows), 1.0 / self.num_rows, dtype=torch.double)
@@ -116,10 +123,13 @@ class JointEmpirical(JointLaw):
                 column = tuple(
                     density.moved(self._coded([name]), points, weights).flatten().tolist()
                 )
-        below = torch.tensor([row < target for row in column])  # type: ignore[operator]
-        equal = torch.tensor([row == target for row in column])
-        strict = float(weights[0, below].sum())
-        return min(strict, 1.0), min(strict + float(weights[0, equal].sum()), 1.0)
+        found = []
+        for target in targets:
+            below = torch.tensor([row < target for row in column])  # type: ignore[operator]
+            equal = torch.tensor([row == target for row in column])
+            strict = float(weights[0, below].sum())
+            found.append((min(strict, 1.0), min(strict + float(weights[0, equal].sum()), 1.0)))
+        return found
 
     @override
     def joint_rows(

@@ -121,6 +121,12 @@ class JointLaw(ABC):
                 another kind than the law's.
         """
 
+    def cdfs_given(
+        self, name: str, values: Sequence[RawValue], given: Mapping[str, RawValue]
+    ) -> list[tuple[float, float]]:
+        """``cdf_given`` of each of some values, with the same given."""
+        return [self.cdf_given(name, value, given) for value in values]
+
     @abstractmethod
     def _num_uniforms(self, names: Sequence[str]) -> int:
         """How many uniform numbers make a row of ``names``."""

@@ -265,3 +265,11 @@ def test_refuses(law: JointLaw) -> None:
     for controlled in ((), ("dose",)):
         with pytest.raises(InputError, match=r"num_nodes=0: expected an integer >= 1"):
             law.nodes_given(controlled, placement(num_nodes=0))
+
+
+@each_law
+@pytest.mark.parametrize("given", [{}, {"dose": 6.0}])
+def test_distribution_functions_at_several_values(law: JointLaw, given: dict[str, float]) -> None:
+    values = [-1, 0, 2, 3.5, 20]
+    found = law.cdfs_given("days", values, given)
+    assert found == [law.cdf_given("days", value, given) for value in values]
