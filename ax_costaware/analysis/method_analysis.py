@@ -26,8 +26,7 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from plotly import graph_objects as go
 
 from ax_costaware.ax_bridge.checks import ax_errors, check_optimization_config
-from ax_costaware.ax_bridge.generator import AnyMethod
-from ax_costaware.ax_bridge.nodes import fitted_adapter, method_of_class
+from ax_costaware.ax_bridge.node import AnyMethod, fitted_problem, method_of_class
 from ax_costaware.ax_bridge.records import past_trials
 from ax_costaware.core import PastTrial, Problem
 from ax_costaware.core.history import ledger_of
@@ -102,7 +101,7 @@ class Run(Generic[AnyMethod]):
         Raises:
             InputError: If the model would take an outcome for another one, as ``recommend`` does.
         """
-        problem = fitted_adapter(self.experiment, self.strategy).problem()
+        problem = fitted_problem(self.experiment, self.strategy)
         self.method.check_outcomes(problem)
         return problem
 

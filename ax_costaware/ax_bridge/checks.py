@@ -19,11 +19,9 @@ from ax.exceptions.core import (
     UnsupportedError,
     UserInputError,
 )
-from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 
 from ax_costaware.core.constraints import OutcomeConstraint, merged
 from ax_costaware.core.method import Method
-from ax_costaware.core.model import check_lengthscales
 from ax_costaware.core.problem import Problem, Stop
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.queries.argument_checks import nonempty_string
@@ -118,17 +116,6 @@ def check_one_arm(n: int | None) -> None:
             f"n={n}: a cost belongs to one arm, so a trial takes one arm. Ask for several "
             "trials instead."
         )
-
-
-@ax_errors()
-def check_lengthscales_of(spec: SurrogateSpec | None, num_columns: int) -> None:
-    """Refuse given length-scales of another number than the model has columns.
-
-    Raises:
-        UserInputError: If it is another one.
-    """
-    for config in [] if spec is None else spec.model_configs:
-        check_lengthscales(config.model_options, num_columns)
 
 
 def usable_device(name: str) -> torch.device:

@@ -31,7 +31,7 @@ from ax.utils.common.logger import get_logger
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.claims import hold_claim
 from ax_costaware.ax_bridge.latest import store_as_latest
-from ax_costaware.ax_bridge.nodes import method_of
+from ax_costaware.ax_bridge.node import method_of
 from ax_costaware.ax_bridge.records import with_one_arm
 from ax_costaware.ax_bridge.training_data import (
     attach_raw_data,

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
+import torch
 from ax.core.base_trial import BaseTrial
 from ax.core.data import MAP_KEY
 from ax.core.experiment import Experiment
@@ -23,19 +23,17 @@ from ax.core.generator_run import GeneratorRun
 from ax.core.observation import ObservationFeatures
 from ax.core.parameter import RangeParameter
 from ax.core.trial import Trial
+from ax.core.trial_status import STATUSES_EXPECTING_DATA
 from ax.core.types import TParameterization
 from ax.exceptions.core import UnsupportedError, UserInputError
-from botorch.models.model import Model
 
 from ax_costaware.ax_bridge.checks import ax_errors, check_fixed, constraints_of
 from ax_costaware.ax_bridge.search_space import space_of
 from ax_costaware.core import PastTrial, Problem
-from ax_costaware.core.constraints import nothing_to_lend
 from ax_costaware.core.history import check_complete
 from ax_costaware.core.problem import Pending
 from ax_costaware.methods import Method
 from ax_costaware.methods.averages.law import joined
-from ax_costaware.space import Space
 
 RECORD = "ax_costaware"
 """Key of our record in ``run_metadata``, ``gen_metadata`` and the experiment's properties."""
@@ -54,6 +52,9 @@ GENERATOR_KEY = "CostAware"
 
 _WARM_START = "Warm start from Experiment"
 """What Ax says that the source of a copied trial is, at the beginning."""
+
+_TOO_SMALL_TO_ROUND = 1e-6
+"""Observations that differ by no more than this are left as they are: rounding would harm them."""
 
 STORED_DECIMALS = 10
 """Decimals that Ax's stores keep of an observation."""
@@ -95,25 +96,21 @@ def problem_of(
     method: Method,
     live: Iterable[ObservationFeatures] = (),
     fixed_features: ObservationFeatures | None = None,
-    observed: Mapping[int, float] | None = None,
-    space: Space | None = None,
-    fit: Callable[[str], Model] = nothing_to_lend,
     measures: Callable[[TParameterization], bool] = lambda _: True,
-    **lent: Any,
+    device: torch.device | None = None,
+    num_attached: int = 0,
 ) -> Problem:
-    """What a method decides from.
+    """Return what a method decides from, to which nothing is lent yet, see ``Loop.prepared``.
 
     Args:
         experiment: The experiment.
         method: The method.
         live: What is under way, as of ``live_observations``.
         fixed_features: Parameters that the caller fixes.
-        observed: The outcomes that the model has learned from, by trial index.
-        space: The space of the fitted model; None for that of the experiment.
-        fit: Gives the fitted model of a metric.
         measures: Whether a decision that is no trial yet, of which Ax keeps the arm only, is to be
             measured.
-        lent: The other fields of the problem that lend something.
+        device: Where the model computes; None for the CPU.
+        num_attached: Trials that count towards the initial design, see ``Problem``.
 
     Raises:
         UnsupportedError: If a trial has several arms, or no method takes the search space.
@@ -127,12 +124,14 @@ def problem_of(
     held = experiment.search_space.get_disabled_parameter_fixed_features(fixed_features)
     fixed = {} if held is None else dict(held.parameters)
     by_caller = {} if fixed_features is None else fixed_features.parameters
-    space = space or space_of(experiment.search_space, method.hidden)
+    space = space_of(experiment.search_space, method.hidden)
+    space = space if device is None else space.to(device)
+    constraints = constraints_of(config)
     trials = tuple(
         replace(trial, has_lost_value=True, is_observed=False)
         if space.lost(trial.inputs)
         else trial
-        for trial in past_trials(experiment, method, observed)
+        for trial in past_trials(experiment, method, [bound.metric for bound in constraints])
     )
     # In earlier trials, of parameters that were added while the experiment ran.
     added = experiment.search_space.backfill_values()
@@ -141,7 +140,7 @@ def problem_of(
         fixed = {name: experiment.parameters[name].cast(value) for name, value in fixed.items()}
         space = space.held_at(fixed)
         check_complete((trial for trial in trials if trial.counts), space)
-    return Problem(
+    problem = Problem(
         space=space,
         trials=trials,
         pending=tuple(
@@ -160,13 +159,26 @@ def problem_of(
         minimize=config is not None and bool(config.objective.minimize),
         objective=objective,
         metrics=frozenset(experiment.metrics),
-        constraints=tuple(
-            replace(constraint, fit=partial(fit, constraint.metric))
-            for constraint in constraints_of(config)
-        ),
+        constraints=constraints,
+        num_attached=num_attached,
         pairs=record.get(PAIRS) or {},
-        fit=lambda: fit(objective),
-        **lent,
+    )
+    with ax_errors():
+        left_out = {*method.not_learned(problem)}
+    if not left_out:
+        return problem
+    return replace(
+        problem,
+        trials=tuple(
+            replace(
+                trial,
+                is_observed=False,
+                metrics={n: trial.metrics[n] for n in method.reads if n in trial.metrics},
+            )
+            if trial.index in left_out
+            else trial
+            for trial in trials
+        ),
     )
 
 
@@ -178,7 +190,7 @@ def problem_without_trials(experiment: Experiment, method: Method) -> Problem:
 
 
 def past_trials(
-    experiment: Experiment, method: Method, observed: Mapping[int, float] | None = None
+    experiment: Experiment, method: Method, bounded: Sequence[str] = ()
 ) -> tuple[PastTrial, ...]:
     """The trials of an experiment as a method sees them, by increasing index.
 
@@ -189,17 +201,20 @@ def past_trials(
     Args:
         experiment: The experiment.
         method: Says which metrics are read.
-        observed: The outcomes that the model has learned from, by trial index.
+        bounded: Metrics that have bounds, which are learned, too.
 
     Raises:
         UnsupportedError: If a trial has several arms.
     """
-    observed = observed or {}
     objectives = objective_metrics(experiment)
     metric = method.cost_metric or ""  # no metric has the empty name
     data = {n: values_in_data(experiment, n) for n in {*objectives, *method.reads}}
     data[metric] = values_in_data(experiment, metric, finite=False)  # a method refuses such costs
     curves, realized = curves_in_data(experiment, method), realized_inputs(experiment, method)
+    learned = {
+        name: outcomes_to_learn(experiment, name, realized) for name in {*objectives[:1], *bounded}
+    }
+    observed = learned.get(objectives[0], {}) if objectives else {}
     found = []
     for index, base_trial in sorted(experiment.trials.items()):
         planned = planned_trial(base_trial)
@@ -228,16 +243,24 @@ def past_trials(
         found.append(
             replace(
                 planned,
-                outcome=observed.get(
-                    index, float(measured[objectives[0]]) if is_measured else None
-                ),
+                outcome=observed[index][0]
+                if index in observed
+                else (float(measured[objectives[0]]) if is_measured else None),
                 is_observed=index in observed,
                 was_measured=planned.record.get("objective") in recorded,
                 realized=realized.get(index, {}),
                 curves=curves.get(index, {}),
                 reported_cost=None if cost is None else float(cost),
                 cost_metric=None if cost is None else unit,
-                metrics={name: values[name] for name in method.reads if name in values},
+                metrics={
+                    **{name: learned[name][index][0] for name in bounded if index in learned[name]},
+                    **{name: values[name] for name in method.reads if name in values},
+                },
+                errors={
+                    name: error
+                    for name, outcomes in learned.items()
+                    if index in outcomes and (error := outcomes[index][1]) is not None
+                },
                 lost=tuple(lost),
                 last_attempt=last_attempt,
                 is_charged=record.get(CHARGED, True),
@@ -329,6 +352,42 @@ def values_in_data(experiment: Experiment, metric: str, finite: bool = True) -> 
     found = {i: x for i, n, x in zip(*columns, strict=True) if n == metric and is_value(x)}
     rounded = np.round(list(found.values()), STORED_DECIMALS).tolist()
     return dict(zip(found, rounded, strict=True))
+
+
+def outcomes_to_learn(
+    experiment: Experiment, metric: str, among: Collection[int]
+) -> dict[int, tuple[float, float | None]]:
+    """Return means and standard errors (None: unknown) that a model learns from, by trial index.
+
+    They have the digits that were recorded, and otherwise those that Ax's stores keep: ten
+    decimals, unless all of them differ by less. What is not finite is none, nor is what an
+    abandoned trial has.
+
+    Args:
+        experiment: The experiment.
+        metric: The metric.
+        among: Indices of the trials that count.
+    """
+    frame = experiment.lookup_data().df
+    frame = frame[frame["metric_name"] == metric]
+    rows = {
+        int(i): (float(mean), float(sem))
+        for i, mean, sem in zip(frame["trial_index"], frame["mean"], frame["sem"], strict=True)
+        if i in among
+        and math.isfinite(mean)
+        and experiment.trials[i].status in STATUSES_EXPECTING_DATA
+    }
+    means = [mean for mean, _ in rows.values()]
+    is_rounded = not rows or not 0 < max(means) - min(means) <= _TOO_SMALL_TO_ROUND
+    found: dict[int, tuple[float, float | None]] = {}
+    for index, row in sorted(rows.items()):
+        recorded = recorded_outcomes(experiment.trials[index]).get(metric, (None, None))
+        mean, sem = (
+            more_precise(round(value, STORED_DECIMALS) if is_rounded else value, known)
+            for value, known in zip(row, recorded, strict=True)
+        )
+        found[index] = mean, sem if math.isfinite(sem) else None
+    return found
 
 
 def curves_in_data(experiment: Experiment, method: Method) -> dict[int, Curves]:

@@ -15,12 +15,14 @@ from ax.exceptions.core import DataRequiredError
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.global_stopping.strategies.base import BaseGlobalStoppingStrategy
 
-from ax_costaware.ax_bridge.checks import ax_errors
-from ax_costaware.ax_bridge.generator import settled_with_surrogate
-from ax_costaware.ax_bridge.nodes import ModelNode, fitted
-from ax_costaware.core.decision import check_all, wary
+from ax_costaware.ax_bridge.checks import ax_errors, check_optimization_config
+from ax_costaware.ax_bridge.records import live_observations, problem_of
+from ax_costaware.ax_bridge.surrogates import model_of
+from ax_costaware.ax_bridge.training_data import restore_data
+from ax_costaware.core.decision import wary
 from ax_costaware.core.failures import BY_WARY_MODEL
-from ax_costaware.core.model import FixedHyperparameters
+from ax_costaware.core.loop import Loop
+from ax_costaware.core.model import FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Decision, Problem, Stop, decision_seed, reproducible
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.gittins import Gittins, StopRule
@@ -32,7 +34,7 @@ from ax_costaware.queries.argument_checks import boolean, integer_at_least
 
 
 @ax_errors()
-def assess(experiment: Experiment, method: Gittins, surrogate_spec: SurrogateSpec) -> Weighed:
+def assess(experiment: Experiment, method: Gittins, model: ModelOptions) -> Weighed:
     """What the Gittins method would decide now.
 
     A method that never stops by itself is asked whether it would by ``GittinsStop``.
@@ -42,10 +44,14 @@ def assess(experiment: Experiment, method: Gittins, surrogate_spec: SurrogateSpe
         UserInputError: If the experiment does not fit the method.
         UnsupportedError: If the experiment asks for what the method does not do.
     """
-    node = ModelNode(method, method.label, surrogate_spec)
-    adapter = fitted(node.generator_spec, experiment)
-    problem = adapter.problem(extract_pending_observations(experiment) or {})
-    check_all(method, problem)
+    check_optimization_config(experiment.optimization_config)
+    restore_data(experiment)
+    live = live_observations(experiment, extract_pending_observations(experiment) or {})
+    loop = Loop(method, model)
+    problem = loop.prepared(problem_of(experiment, method, live))
+    if not problem.measured:
+        raise DataRequiredError("no trial has an outcome yet.")
+    loop.check(problem)
     found: list[Weighed] = []
 
     def decide(problem: Problem) -> Decision | Stop:
@@ -158,7 +164,8 @@ class GittinsStoppingStrategy(BaseGlobalStoppingStrategy):
             num_restarts=self.num_restarts,
             raw_samples=self.raw_samples,
         )
-        self._method, self._surrogate_spec = settled_with_surrogate(method, self.surrogate_spec)
+        self._model = model_of(method, self.surrogate_spec)
+        self._method = method.settled([self._model])
         self._last: tuple[object, tuple[bool, str]] | None = None
 
     def _should_stop_optimization(self, experiment: Experiment, **kwargs: Any) -> tuple[bool, str]:
@@ -170,7 +177,7 @@ class GittinsStoppingStrategy(BaseGlobalStoppingStrategy):
 
     def _assess(self, experiment: Experiment) -> tuple[bool, str]:
         try:
-            decision = assess(experiment, self._method, self._surrogate_spec)
+            decision = assess(experiment, self._method, self._model)
         except DataRequiredError as error:
             return False, str(error)
         if not decision.stop:

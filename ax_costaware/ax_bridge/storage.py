@@ -30,19 +30,15 @@ from ax.storage.json_store.encoders import generation_strategy_to_dict
 from ax.storage.json_store.registry import CORE_DECODER_REGISTRY, CORE_ENCODER_REGISTRY
 from ax.storage.metric_registry import CORE_METRIC_REGISTRY, register_metrics
 from ax.storage.runner_registry import CORE_RUNNER_REGISTRY, register_runners
-from ax.storage.transform_registry import register_transform
 from ax.utils.common.serialization import serialize_init_args
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 from botorch.models.transforms.outcome import OutcomeTransform
 
 from ax_costaware import acquisition, core, methods, models, policies, queries, space
-from ax_costaware.ax_bridge.earlier_releases import BatchLimit, register_aliases
-from ax_costaware.ax_bridge.initial_node import InitialNode
-from ax_costaware.ax_bridge.nodes import CostAwareGenerators, ModelNode
+from ax_costaware.ax_bridge.node import BudgetExhausted, CostAwareNode
 from ax_costaware.ax_bridge.stopping import GittinsStoppingStrategy
 from ax_costaware.ax_bridge.stored_expressions import PREFIX, check_databases
-from ax_costaware.ax_bridge.transforms import HideParameters, IntToFloatInOrder, TimeFeature
 from ax_costaware.ax_bridge.turns import CostAwareStrategy
 from ax_costaware.models.standardize import StandardizeAnyScale
 
@@ -145,16 +141,13 @@ def register_all() -> None:
     """Register the classes of this package; doing so again changes nothing."""
     for cls in VALUE_OBJECTS:
         register_value_object(cls)
-    for part in (BatchLimit, GittinsStoppingStrategy, InitialNode, ModelNode):
+    for part in (BudgetExhausted, CostAwareNode, GittinsStoppingStrategy):
         CORE_ENCODER_REGISTRY[part] = _encode_init_args
         # A function, whose arguments Ax decodes; to a class that is a node it gives them as stored.
         CORE_DECODER_REGISTRY[part.__name__] = partial(part)
     CORE_ENCODER_REGISTRY[CostAwareStrategy] = _encode_strategy
     # Later versions of Ax write what JSON has no number for, and read it, in this form.
     CORE_DECODER_REGISTRY.setdefault("float", _float)
-    CORE_DECODER_REGISTRY[CostAwareGenerators.__name__] = CostAwareGenerators
-    for transform in (HideParameters, IntToFloatInOrder, TimeFeature):
-        register_transform(transform)
     for model in _classes(models, Model):
         register_model(model)
     register_mll(models.DenseMarginalLogLikelihood)
@@ -164,7 +157,6 @@ def register_all() -> None:
     CLASS_TO_REVERSE_REGISTRY[OutcomeTransform][name] = StandardizeAnyScale
     for acquisition_function in _classes(acquisition, AcquisitionFunction):
         register_acquisition_function(acquisition_function)
-    register_aliases(PREFIX)
     check_databases()
 
 
@@ -224,7 +216,7 @@ def _encode_strategy(strategy: CostAwareStrategy) -> dict[str, Any]:
 
 
 def _encode_init_args(value: Any) -> dict[str, Any]:
-    if isinstance(value, ModelNode):
+    if isinstance(value, CostAwareNode):
         # Ax would store any dataclass, also one that it could not read again.
         _check_storable("method", value.method)
     return {"__type": type(value).__name__, **serialize_init_args(value)}

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.utils.common.logger import get_logger
 
 from ax_costaware.ax_bridge.checks import ax_errors, usable_device
-from ax_costaware.ax_bridge.earlier_releases import BatchLimit
-from ax_costaware.ax_bridge.generator import settled_with_surrogate
-from ax_costaware.ax_bridge.initial_node import InitialNode
-from ax_costaware.ax_bridge.nodes import ModelNode, model_spec_of
+from ax_costaware.ax_bridge.node import CostAwareNode, node_of
+from ax_costaware.ax_bridge.surrogates import model_of
 from ax_costaware.core import FixedHyperparameters
 from ax_costaware.methods import Method
 from ax_costaware.queries.argument_checks import boolean, instance_of
 
 logger = get_logger(__name__)
-
-INITIAL_NODE = "InitialTrials"
 
 
 @ax_errors()
@@ -54,24 +49,10 @@ def strategy_of(
     boolean(count_attached, "count_attached")
     if torch_device is not None:
         usable_device(torch_device)
-    method, spec = settled_with_surrogate(method, surrogate_spec)
+    method = method.settled([model_of(method, surrogate_spec)])
     _log_remarks(method)
-    name = method.label
-    nodes: list[GenerationNode] = [ModelNode(method, name, spec, torch_device)]
-    if method.initial_trials:
-        nodes.insert(
-            0,
-            InitialNode(
-                method.initial_trials,
-                method.seed,
-                INITIAL_NODE,
-                name,
-                deduplicate=not method.repeats_design,
-                waits=not method.may_skip,
-                counts_attached=count_attached,
-            ),
-        )
-    return GenerationStrategy(name=name, nodes=nodes)
+    node = CostAwareNode(method, method.label, surrogate_spec, torch_device, count_attached)
+    return GenerationStrategy(name=method.label, nodes=[node])
 
 
 @ax_errors()
@@ -85,21 +66,13 @@ def strategy_with(method_class: type[Method], settings: dict[str, Any]) -> Gener
 def set_method(strategy: GenerationStrategy, method: Method) -> None:
     """Give a strategy another method of the same class, which its next decision is made by.
 
-    Its nodes, and where it stands in them, stay: the initial design goes on where it was.
+    The initial design goes on where it was.
 
     Args:
         strategy: A strategy of this package, which is changed.
         method: The method, with the initial design and the model of the one before.
     """
-    kwargs = model_spec_of(strategy).generator_kwargs
-    # Ax fits anew where an argument is another object than at the fit before.
-    kwargs.update({name: method for name, value in kwargs.items() if isinstance(value, Method)})
-    for node in strategy.nodes_by_name.values():
-        if isinstance(node, ModelNode):
-            node.method = method  # which is stored
-        for limit in node.pausing_criteria:
-            if isinstance(limit, BatchLimit):
-                limit.settings = method
+    node_of(strategy).method = method
     _log_remarks(method)
 
 

@@ -160,7 +160,15 @@ class CostAwareStrategy(GenerationStrategy):
         """Return what Ax makes of a batch until there should be no more, and log why it ends."""
         before, asked = list(self._generator_runs), args[-1]
         try:
-            found = super().gen(*args)
+            try:
+                found = super().gen(*args)
+            except OptimizationShouldStop:
+                # The budget may be used up, so that another node goes on.
+                if len(self._generator_runs) > len(before):
+                    raise
+                if not self._curr.should_transition_to_next_node(False)[0]:
+                    raise
+                found = super().gen(*args)
             why = self.limit_reason() if len(found) < asked else ""
         except (OptimizationShouldStop, *WAITING) as signal:
             # Those that a killed process left may have been put in order meanwhile.

@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from inspect import signature
 from numbers import Real
 from typing import Any
 
-from botorch.fit import fit_gpytorch_mll
+from botorch.fit import fit_fully_bayesian_model_nuts, fit_gpytorch_mll
 from botorch.models import SingleTaskGP
+from botorch.models.fully_bayesian import AbstractFullyBayesianSingleTaskGP
 from botorch.models.model import Model
 from botorch.models.transforms.input import Normalize
 from botorch.utils.datasets import SupervisedDataset
+from gpytorch.kernels import Kernel
+from gpytorch.mlls import MarginalLogLikelihood
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
@@ -33,6 +37,9 @@ from ax_costaware.space.space import Space
 
 GIVEN = "FixedHyperparameters"
 """Name of a model whose hyperparameters are given."""
+
+DEFAULT = "default"
+"""Name of a model that nobody has named."""
 
 ARGUMENT = "surrogate_spec (of a Simulation: hyperparameters)"
 """How a refusal names what the user asks a method to model with."""
@@ -92,7 +99,7 @@ class ModelOptions:
         InputError: If ``model_class`` is no class of BoTorch models, or ``options`` no mapping.
     """
 
-    name: str = "default"
+    name: str = DEFAULT
     """What it is called."""
 
     model_class: type[Model] | None = DefaultGP
@@ -103,6 +110,15 @@ class ModelOptions:
 
     is_fitted: bool = True
     """Whether hyperparameters are fitted, to standardised outcomes."""
+
+    covar_module_class: type[Kernel] | None = None
+    """The class of the kernel; None for the model's own."""
+
+    covar_module_options: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of the kernel; ``ard_num_dims`` is the number of columns unless it is given."""
+
+    mll_class: type[MarginalLogLikelihood] | None = None
+    """What is maximized by a fit; None for the exact marginal log likelihood."""
 
     normalizes: bool = True
     """Whether the model is given its inputs on the unit cube, by an input transform."""
@@ -146,11 +162,23 @@ class ModelOptions:
             arguments["input_transform"] = Normalize(X.shape[-1], bounds=bounds)
         if self.is_fitted:
             arguments["outcome_transform"] = StandardizeAnyScale(1)
+        if self.covar_module_class is not None:
+            arguments["covar_module"] = self._kernel(X)
         model = model_class(**arguments)
-        if self.is_fitted:
-            fit_gpytorch_mll(DenseMarginalLogLikelihood(model.likelihood, model))
+        if isinstance(model, AbstractFullyBayesianSingleTaskGP):
+            fit_fully_bayesian_model_nuts(model, disable_progbar=True)
+        elif self.is_fitted:
+            mll_class = self.mll_class or DenseMarginalLogLikelihood
+            fit_gpytorch_mll(mll_class(model.likelihood, model))
         model.eval()
         return model
+
+    def _kernel(self, X: Tensor) -> Kernel:
+        assert self.covar_module_class is not None
+        options = dict(self.covar_module_options)
+        if "ard_num_dims" in signature(self.covar_module_class).parameters:
+            options.setdefault("ard_num_dims", X.shape[-1])
+        return self.covar_module_class(**options).to(X)
 
 
 def check_lengthscales(options: Mapping[str, Any], num_columns: int) -> None:

@@ -16,7 +16,7 @@ from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 
 from ax_costaware.ax_bridge.log import log_spending
-from ax_costaware.ax_bridge.nodes import method_of
+from ax_costaware.ax_bridge.node import method_of
 from ax_costaware.ax_bridge.records import decision_record, objective_metrics, planned_trial
 from ax_costaware.ax_bridge.turns import running_strategy
 from ax_costaware.core.history import NEVER_RUN

@@ -17,7 +17,7 @@ import pandas as pd
 import torch
 
 from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
-from ax_costaware.ax_bridge.nodes import method_of_class
+from ax_costaware.ax_bridge.node import method_of_class
 from ax_costaware.ax_bridge.records import past_trials
 from ax_costaware.core.history import PastTrial
 from ax_costaware.display import display_number

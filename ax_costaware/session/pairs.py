@@ -14,7 +14,7 @@ import pandas as pd
 from ax.exceptions.core import UserInputError
 
 from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
-from ax_costaware.ax_bridge.nodes import method_of_class
+from ax_costaware.ax_bridge.node import method_of_class
 from ax_costaware.ax_bridge.records import append_pairs, problem_of
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.averages.indirect_queries import IndirectQueries

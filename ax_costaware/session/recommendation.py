@@ -16,11 +16,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from ax.core.observation import ObservationFeatures
 from ax.core.types import TParamValue
 from ax.exceptions.core import DataRequiredError, UserInputError
 
+from ax_costaware.ax_bridge.checks import check_fixed
 from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
-from ax_costaware.ax_bridge.nodes import fitted_adapter
+from ax_costaware.ax_bridge.node import fitted_problem, node_of
 from ax_costaware.display import display_cost, display_number, display_values
 from ax_costaware.queries.argument_checks import instance_of, positive_number_or_none
 
@@ -103,8 +105,13 @@ def recommend(
     expected = "a mapping from the names of parameters to their values, or None"
     instance_of(fixed_parameters, "fixed_parameters", Mapping | None, expected)
     limit = positive_number_or_none(max_cost, "max_cost")
+    node, given = node_of(session.strategy), dict(fixed_parameters or {})
+    latent = node.method.latent
+    if latent:
+        check_fixed(given, latent, [*latent], "the points that are deployed")
+    fixed = ObservationFeatures(parameters={} if latent else given)
     try:
-        adapter = fitted_adapter(session.experiment, session.strategy)
+        problem = fitted_problem(session.experiment, session.strategy, fixed)
     except DataRequiredError as error:
         raise UserInputError(
             "the experiment has no data for its objective yet, or for a metric that has bounds: "
@@ -120,7 +127,7 @@ def recommend(
             feasibility=best.feasibility,
             trial_index=best.trial_index,
         )
-        for best in adapter.recommend(fixed_parameters)
+        for best in node.loop.recommend(replace(problem, deployed_at=given if latent else {}))
     ]
     if limit is not None:
         costs = [found.expected_cost for found in ranked if found.expected_cost is not None]

@@ -16,9 +16,9 @@ from ax.exceptions.core import DataRequiredError, UnsupportedError, UserInputErr
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 
 from ax_costaware.ax_bridge.client import Session, SessionClient, holding_lock, open_session
-from ax_costaware.ax_bridge.generator import settled_with_surrogate
-from ax_costaware.ax_bridge.nodes import method_of, model_spec_of
+from ax_costaware.ax_bridge.node import method_of, node_of
 from ax_costaware.ax_bridge.stopping import assess, method_to_check
+from ax_costaware.ax_bridge.surrogates import model_of
 from ax_costaware.core import FixedHyperparameters
 from ax_costaware.display import display_number, display_values
 from ax_costaware.methods import Gittins
@@ -113,7 +113,7 @@ def should_stop(
             are averages of what is wanted, or of several fidelities.
     """
     session = open_session(client)
-    method, spec = _method_and_surrogate(session)
+    method, given_spec = _method_and_surrogate(session)
     if method is None:
         if cost is None:
             raise UserInputError(
@@ -133,10 +133,10 @@ def should_stop(
             rule = method.stop
             rule = replace(rule, lmbda=None) if isinstance(rule, StopRule) else rule
             method = replace(method, lmbda=lmbda, decay=None, stop=rule)
-    if surrogate_spec is not None or spec is None:
-        method, spec = settled_with_surrogate(method, surrogate_spec)
+    model = model_of(method, surrogate_spec or given_spec)
+    method = method.settled([model])
     try:
-        weighed = assess(session.experiment, method, spec)
+        weighed = assess(session.experiment, method, model)
     except DataRequiredError as error:
         raise UserInputError(f"nothing to assess yet: {error}") from error
     index, price = weighed.compared or (None, None)
@@ -154,7 +154,9 @@ def should_stop(
     )
 
 
-def _method_and_surrogate(session: Session) -> tuple[Gittins | None, SurrogateSpec | None]:
+def _method_and_surrogate(
+    session: Session,
+) -> tuple[Gittins | None, SurrogateSpec | FixedHyperparameters | None]:
     """The method and the surrogate of a Gittins strategy; None for any other."""
     try:
         method = method_of(session.strategy)
@@ -168,4 +170,4 @@ def _method_and_surrogate(session: Session) -> tuple[Gittins | None, SurrogateSp
         )
     if not isinstance(method, Gittins):
         return None, None
-    return method, model_spec_of(session.strategy).generator_kwargs["surrogate_spec"]
+    return method, node_of(session.strategy).surrogate_spec

@@ -1,0 +1,202 @@
+"""An adapter of Ax for its own views: predictions, cross-validation, analyses, the best point.
+
+It is an ordinary adapter with the method's surrogate, of an experiment in memory whose arms are the
+inputs as they were realized. It is made when it is asked for; no decision uses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from ax.adapter.registry import MBM_X_trans
+from ax.adapter.torch import TorchAdapter
+from ax.adapter.transforms.derelativize import Derelativize
+from ax.core.arm import Arm
+from ax.core.data import Data
+from ax.core.experiment import Experiment
+from ax.core.observation import ObservationFeatures
+from ax.core.optimization_config import OptimizationConfig
+from ax.core.search_space import SearchSpace
+from ax.core.types import TModelPredictArm
+from ax.exceptions.core import UnsupportedError
+from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
+from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
+from ax.generators.torch.botorch_modular.utils import ModelConfig
+from botorch.utils.datasets import SupervisedDataset
+from pandas import DataFrame
+from torch import Tensor
+
+from ax_costaware.ax_bridge.checks import check_optimization_config
+from ax_costaware.core import ModelOptions, Problem
+from ax_costaware.core.constraints import feasible_first
+from ax_costaware.core.loop import Loop
+from ax_costaware.core.method import Method
+from ax_costaware.core.model import winsorized
+from ax_costaware.core.problem import reproducible
+from ax_costaware.models import DenseMarginalLogLikelihood
+from ax_costaware.models.cached_posterior import any_unit
+from ax_costaware.models.standardize import StandardizeAnyScale
+
+
+def adapter_of(experiment: Experiment, loop: Loop, problem: Problem) -> TorchAdapter:
+    """Return an adapter of Ax with the model of a method.
+
+    Args:
+        experiment: The experiment.
+        loop: The loop of the method.
+        problem: What the next decision is made from, with an observed trial at least.
+
+    Raises:
+        UnsupportedError: If the views would mislead: outcomes are averages, or drift.
+    """
+    method = loop.method
+    reason = None if method.measures_points else "averages of what is wanted"
+    reason = "of different times, and drift" if method.sees_time else reason
+    if reason is not None:
+        raise UnsupportedError(
+            f"Ax's own model views do not apply here, since outcomes are {reason}: see "
+            "ax_costaware.recommend(client) and the cards of ax_costaware.overview."
+        )
+    config = check_optimization_config(experiment.optimization_config)
+    generator = _Generator(problem, method, _spec_of(loop, problem))
+    return _Adapter(
+        experiment=_realized(experiment, problem, method),
+        generator=generator,
+        transforms=[*MBM_X_trans, Derelativize],
+        optimization_config=config,
+        fit_tracking_metrics=False,
+        of=experiment,
+        problem=problem,
+        method=method,
+    )
+
+
+def _realized(experiment: Experiment, problem: Problem, method: Method) -> Experiment:
+    """Return an experiment in memory, whose arms are the inputs as they were realized."""
+    space = experiment.search_space
+    found = Experiment(
+        name=experiment.name if experiment.has_name else None,
+        search_space=SearchSpace(
+            [p.clone() for n, p in space.parameters.items() if n not in method.hidden],
+            [c.clone() for c in space.parameter_constraints],
+        ),
+        optimization_config=experiment.optimization_config,
+        tracking_metrics=list(experiment.tracking_metrics),
+    )
+    rows = []
+    for trial in problem.trials:
+        made = found.new_trial()
+        if not trial.is_observed:
+            continue
+        planned = experiment.trials[trial.index].arms[0]
+        inputs = {n: x for n, x in trial.inputs.items() if n not in method.hidden}
+        made.add_arm(Arm(name=planned.name_or_short_signature, parameters=inputs))
+        made.mark_running(no_runner_required=True)
+        made.mark_completed()
+        values = {problem.objective: trial.outcome, **trial.metrics}
+        rows += [
+            {
+                "trial_index": trial.index,
+                "arm_name": made.arms[0].name,
+                "metric_name": metric,
+                "metric_signature": metric,
+                "mean": value,
+                "sem": trial.errors.get(metric, np.nan),
+            }
+            for metric, value in values.items()
+            if metric in found.metrics
+        ]
+    found.attach_data(Data(df=DataFrame(rows)))
+    return found
+
+
+def _spec_of(loop: Loop, problem: Problem) -> SurrogateSpec:
+    """Return Ax's surrogate of the method's models."""
+    method, space = loop.method, problem.space
+    objective = (method.model_now(problem) or loop.options).within(space)
+    besides = {
+        bound.metric: [_config_of(method.model_besides(problem).within(space))]
+        for bound in problem.constraints
+    }
+    return SurrogateSpec(
+        model_configs=[_config_of(objective)],
+        metric_to_model_configs=besides,
+        allow_batched_models=False,
+    )
+
+
+def _config_of(model: ModelOptions) -> ModelConfig:
+    more: dict[str, Any] = {}
+    if model.is_fitted:
+        more["mll_class"] = model.mll_class or DenseMarginalLogLikelihood
+    if not model.normalizes:
+        more["input_transform_classes"] = None
+    if model.covar_module_class is not None:
+        more["covar_module_class"] = model.covar_module_class
+        more["covar_module_options"] = dict(model.covar_module_options)
+    return ModelConfig(
+        botorch_model_class=model.model_class,
+        model_options=dict(model.options),
+        outcome_transform_classes=[StandardizeAnyScale] if model.is_fitted else None,
+        name=model.name,
+        **more,
+    )
+
+
+class _Generator(BoTorchGenerator):
+    """Fits as the loop does: outliers of the objective are clipped, and randomness has a seed."""
+
+    def __init__(self, problem: Problem, method: Method, spec: SurrogateSpec) -> None:
+        super().__init__(surrogate_spec=spec, refit_on_cv=False, warm_start_refit=False)
+        self._problem, self._method = problem, method
+
+    def fit(self, datasets: Sequence[SupervisedDataset], *args: Any, **kwargs: Any) -> None:
+        """Fit the surrogate."""
+        with reproducible(self._method.seed):
+            super().fit([self._clipped(data) for data in datasets], *args, **kwargs)
+
+    def _clipped(self, data: SupervisedDataset) -> SupervisedDataset:
+        if data.outcome_names != [self._problem.objective] or not self._method.winsorize:
+            return data
+        return SupervisedDataset(
+            data.X,
+            winsorized(data.Y, self._problem.minimize, self._method.fence),
+            Yvar=data.Yvar,
+            feature_names=data.feature_names,
+            outcome_names=data.outcome_names,
+            group_indices=data.group_indices,
+        )
+
+    def predict(self, X: Tensor, use_posterior_predictive: bool = False) -> tuple[Tensor, Tensor]:
+        """Return means and covariances, in any unit of the outcomes."""
+        with any_unit():
+            return super().predict(X, use_posterior_predictive)
+
+
+class _Adapter(TorchAdapter):
+    """Its best point is the incumbent of the method, which counts feasible ones in the space."""
+
+    def __init__(self, *, of: Experiment, problem: Problem, method: Method, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._of, self._problem, self._method = of, problem, method
+
+    def model_best_point(
+        self,
+        search_space: SearchSpace | None = None,
+        optimization_config: OptimizationConfig | None = None,
+        pending_observations: dict[str, list[ObservationFeatures]] | None = None,
+        fixed_features: ObservationFeatures | None = None,
+        model_gen_options: Any = None,
+    ) -> tuple[Arm, TModelPredictArm | None] | None:
+        """Return the arm with the best posterior mean, and its prediction."""
+        problem, method = self._problem, self._method
+        trials = problem.observed
+        trials = [t for t in trials if method.is_deployable(problem, t.inputs)] or trials
+        means, variances = method.expected(problem, [t.parameters for t in trials])
+        chances = method.log_chances(problem, [trial.inputs for trial in trials])
+        best = feasible_first(problem.sign * means, chances, method.feasible)[0]
+        metric = problem.objective
+        prediction = ({metric: float(means[best])}, {metric: {metric: float(variances[best])}})
+        return self._of.trials[trials[best].index].arms[0], prediction
