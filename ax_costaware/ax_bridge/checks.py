@@ -6,7 +6,7 @@ Ax's. They are turned into those here, once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
@@ -25,7 +25,6 @@ from ax_costaware.core.method import Method
 from ax_costaware.core.problem import Problem, Stop
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.queries.argument_checks import nonempty_string
-from ax_costaware.space.parameters import Parameter, Range, Row, takes
 
 
 @contextmanager
@@ -75,38 +74,6 @@ def constraints_of(config: OptimizationConfig | None) -> tuple[OutcomeConstraint
         bounds = (None, bound) if is_upper else (bound, None)
         found.append(OutcomeConstraint(metric, *bounds))
     return merged(found)
-
-
-def check_fixed(
-    given: Row,
-    parameters: Mapping[str, Parameter],
-    names: Sequence[str],
-    of: str = "the experiment",
-) -> None:
-    """Refuse what the caller fixes if it is no parameter, or none of the values of one.
-
-    Args:
-        given: Values by name.
-        parameters: The parameters, by name.
-        names: All names that may be fixed; those of no parameter take any value here.
-        of: What has these parameters.
-
-    Raises:
-        InputError: By its name.
-    """
-    for name, value in given.items():
-        if name not in names:
-            raise InputError(
-                f"fixed_parameters={dict(given)}: {name!r} is no parameter of {of}: "
-                f"expected names out of {list(names)}."
-            )
-        if name not in parameters or takes(parameter := parameters[name], value):
-            continue
-        expected = f"one of {list(parameter.values_up_to(0) or ())}"
-        if isinstance(parameter, Range):
-            expected = f"a {'whole ' if parameter.is_integer else ''}number from "
-            expected += f"{parameter.lower:g} to {parameter.upper:g}"
-        raise InputError(f"fixed_parameters[{name!r}]={value!r}: expected {expected}.")
 
 
 def check_one_arm(n: int | None) -> None:

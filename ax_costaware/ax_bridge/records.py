@@ -27,7 +27,7 @@ from ax.core.trial_status import STATUSES_EXPECTING_DATA
 from ax.core.types import TParameterization
 from ax.exceptions.core import UnsupportedError, UserInputError
 
-from ax_costaware.ax_bridge.checks import ax_errors, check_fixed, constraints_of
+from ax_costaware.ax_bridge.checks import ax_errors, constraints_of
 from ax_costaware.ax_bridge.search_space import space_of
 from ax_costaware.core import PastTrial, Problem
 from ax_costaware.core.history import check_complete

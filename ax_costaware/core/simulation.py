@@ -16,7 +16,7 @@ from ax_costaware.core.history import LedgerEntry, PastTrial, ledger_of
 from ax_costaware.core.loop import Loop
 from ax_costaware.core.method import Method
 from ax_costaware.core.model import FixedHyperparameters, ModelOptions
-from ax_costaware.core.problem import Best, Decision, Problem, Stop
+from ax_costaware.core.problem import Best, Decision, Pending, Problem, Stop
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
     finite_number,
@@ -31,7 +31,7 @@ from ax_costaware.queries.argument_checks import (
     positive_number,
     sequence_of,
 )
-from ax_costaware.space.parameters import Choice, Range, Row, Value
+from ax_costaware.space.parameters import Choice, Range, Row, Value, check_fixed
 from ax_costaware.space.space import Space
 
 
@@ -61,7 +61,8 @@ class Outcome(NamedTuple):
 class Simulation:
     """A method, its trials so far, and what it decides next.
 
-    ``ask`` and ``tell`` in turn; or ``simulate`` for a whole run.
+    ``ask`` and ``tell`` in turn; or ``simulate`` for a whole run. Where trials run side by side,
+    ``start`` says which do.
 
     Raises:
         InputError: For fields of another kind, trials that are not numbered from 0 in order or have
@@ -117,29 +118,70 @@ class Simulation:
         self._loop = Loop(self.method, options)
         self._loop.check(self.problem())
 
-    def problem(self) -> Problem:
-        """What the next decision is made from."""
-        bounded = [constraint.metric for constraint in self.constraints]
+    def problem(self, fixed: Row | None = None) -> Problem:
+        """Return what the next decision is made from.
+
+        Args:
+            fixed: Values of parameters that the next trial has, by name; None for none.
+
+        Raises:
+            InputError: If ``fixed`` names no parameter, or none of its values.
+        """
+        fixed, bounded = dict(fixed or {}), [bound.metric for bound in self.constraints]
+        check_fixed(fixed, self.space.parameters, self.space.order)
         return self._loop.prepared(
             Problem(
-                space=self.space,
+                space=self.space.held_at(fixed),
                 trials=tuple(self.trials),
+                pending=tuple(
+                    Pending(trial.index, dict(trial.parameters), trial.is_to_be_measured)
+                    for trial in self.trials
+                    if trial.is_live
+                ),
+                fixed=fixed,
                 minimize=self.minimize,
                 metrics=frozenset({"objective", *self.method.reads, *bounded}),
                 constraints=tuple(self.constraints),
             )
         )
 
-    def ask(self) -> Decision | Stop:
-        """The next trial, or that there should be none.
+    def ask(self, fixed: Row | None = None) -> Decision | Stop:
+        """Return the next trial, or that there should be none.
+
+        Args:
+            fixed: Values of parameters that the trial has, by name; None for none.
 
         Raises:
-            InputError: If what the method learns from is missing.
+            InputError: If what the method learns from is missing, or as of ``problem``.
         """
-        return self._loop.ask(self.problem())
+        return self._loop.ask(self.problem(fixed))
 
-    def tell(self, decision: Decision, outcome: Outcome) -> PastTrial:
+    def start(self, decision: Decision) -> PastTrial:
+        """Record a trial that runs: the next decisions are made beside it.
+
+        Args:
+            decision: The trial.
+
+        Returns:
+            The trial, whose index ``tell`` takes.
+
+        Raises:
+            InputError: For what is no decision, or parameters that are none of the space.
+        """
+        instance_of(decision, "decision", Decision, "a Decision, as ask gives it")
+        self._check_row(decision.parameters, "parameters", is_whole=True)
+        record = record_of(self.method, self.problem(), decision)
+        trial = PastTrial(len(self.trials), decision.parameters, status="RUNNING", record=record)
+        self.trials.append(trial)
+        return trial
+
+    def tell(self, decision: Decision, outcome: Outcome, index: int | None = None) -> PastTrial:
         """Record a trial with what came of it.
+
+        Args:
+            decision: The trial, as ``ask`` gave it.
+            outcome: What came of it.
+            index: Index of a trial that ``start`` has recorded; None for one that it has not.
 
         Raises:
             InputError: For what is no decision or no ``Outcome``, parameters that are none of the
@@ -164,8 +206,11 @@ class Simulation:
         self._check_row(outcome.realized or {}, "realized")
         if metric is not None and outcome.cost is not None:
             measured[metric] = outcome.cost
+        running = [trial.index for trial in self.trials if trial.is_live]
+        if index is not None:
+            one_of(index, "index", running)
         trial = PastTrial(
-            index=len(self.trials),
+            index=len(self.trials) if index is None else index,
             parameters=decision.parameters,
             status="FAILED" if outcome.failed else "COMPLETED",
             outcome=outcome.value,
@@ -174,11 +219,13 @@ class Simulation:
             reported_cost=outcome.cost,
             metrics=measured,
             curves={"objective": {s: (y, None) for s, y in (outcome.curve or {}).items()}},
-            record=record_of(self.method, self.problem(), decision),
+            record=record_of(self.method, self.problem(), decision)
+            if index is None
+            else self.trials[index].record,
         )
         if trial.is_observed and trial.realized:
             self.method.check_trial(self.problem(), trial)
-        self.trials.append(trial)
+        self.trials[trial.index : trial.index + 1] = [trial]
         return trial
 
     def recommend(self) -> Best:

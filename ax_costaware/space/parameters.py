@@ -6,7 +6,7 @@ They are ranges of numbers, choices, and fixed ones.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
@@ -350,6 +350,38 @@ def takes(parameter: Parameter, value: Any, rounding: float = 0.0) -> bool:
     is_whole = not parameter.is_integer or float(plain).is_integer()
     slack = rounding * (parameter.upper - parameter.lower)
     return is_whole and parameter.lower - slack <= float(plain) <= parameter.upper + slack
+
+
+def check_fixed(
+    given: Row,
+    parameters: Mapping[str, Parameter],
+    names: Sequence[str],
+    of: str = "the experiment",
+) -> None:
+    """Refuse what the caller fixes if it is no parameter, or none of the values of one.
+
+    Args:
+        given: Values by name.
+        parameters: The parameters, by name.
+        names: All names that may be fixed; those of no parameter take any value here.
+        of: What has these parameters.
+
+    Raises:
+        InputError: By its name.
+    """
+    for name, value in given.items():
+        if name not in names:
+            raise InputError(
+                f"fixed_parameters={dict(given)}: {name!r} is no parameter of {of}: "
+                f"expected names out of {list(names)}."
+            )
+        if name not in parameters or takes(parameter := parameters[name], value):
+            continue
+        expected = f"one of {list(parameter.values_up_to(0) or ())}"
+        if isinstance(parameter, Range):
+            expected = f"a {'whole ' if parameter.is_integer else ''}number from "
+            expected += f"{parameter.lower:g} to {parameter.upper:g}"
+        raise InputError(f"fixed_parameters[{name!r}]={value!r}: expected {expected}.")
 
 
 @dataclass(frozen=True)
