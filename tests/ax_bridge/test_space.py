@@ -28,7 +28,7 @@ from ax_costaware.space.parameters import Choice
 from ax_costaware.space.space import Space
 from tests.ax import feedback_toy, toy
 from tests.methods.test_costs import COSTS
-from tests.methods.test_space import check_same
+from tests.space.test_space import check_same
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from ax_costaware.methods.priced import cost_function
 from ax_costaware.models.log_normal_cost import LogNormalCostModel
 from ax_costaware.queries.costs import AffineCost
 from ax_costaware.space import Choice, Space
-from tests.methods.test_curves import run
+from tests.core.test_curves import run
 from tests.methods.test_fidelity import INPUTS, METHOD, SPACE, curve
 
 pytestmark = pytest.mark.usefixtures("short_searches")

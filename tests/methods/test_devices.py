@@ -17,7 +17,7 @@ from ax_costaware.space import Choice, Range, Space
 from tests.elsewhere import DEVICES, ELSEWHERE, elsewhere
 from tests.methods import test_fidelity as fidelity
 from tests.methods.control_sets import toy
-from tests.methods.test_simulation import CASES, FAST, Case, with_cost
+from tests.core.test_simulation import CASES, FAST, Case, with_cost
 from tests.repeats import mostly_slow
 
 pytestmark = pytest.mark.usefixtures("short_searches")

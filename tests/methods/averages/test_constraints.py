@@ -20,7 +20,7 @@ from ax_costaware.models import IndirectPosterior
 from ax_costaware.models.cached_posterior import only_model
 from ax_costaware.models.fixed_hyperparameters import FixedConditionalMeanProcess
 from ax_costaware.space.parameters import Row
-from tests.methods.test_simulation import CASES, cell_mean, measured
+from tests.core.test_simulation import CASES, cell_mean, measured
 from tests.short_searches import full_searches
 
 pytestmark = pytest.mark.usefixtures("short_searches")

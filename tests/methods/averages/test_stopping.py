@@ -11,7 +11,7 @@ from ax_costaware.core.problem import Decision, Pending, Stop
 from ax_costaware.core.simulation import Simulation
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.stopping import IN_A_ROW
-from tests.methods.test_simulation import CASES, run_of
+from tests.core.test_simulation import CASES, run_of
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 

@@ -595,7 +595,7 @@ def run_without_ax() -> list[str]:
 @pytest.mark.usefixtures("full_searches")
 def test_without_ax(fresh_process: FreshProcess) -> None:
     """The methods and all below them work where Ax cannot be imported."""
-    assert fresh_process.call("tests.methods.test_simulation:run_without_ax") == []
+    assert fresh_process.call("tests.core.test_simulation:run_without_ax") == []
 
 
 CAPS = {

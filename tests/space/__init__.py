@@ -1,0 +1,1 @@
+"""Tests of ax_costaware.space."""
