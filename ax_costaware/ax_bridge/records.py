@@ -34,6 +34,7 @@ from ax_costaware.core.history import check_complete
 from ax_costaware.core.problem import Pending
 from ax_costaware.methods import Method
 from ax_costaware.methods.averages.law import joined
+from ax_costaware.space.parameters import check_fixed
 
 RECORD = "ax_costaware"
 """Key of our record in ``run_metadata``, ``gen_metadata`` and the experiment's properties."""

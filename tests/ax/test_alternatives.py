@@ -19,7 +19,7 @@ from ax_costaware import (
     recommend,
     spending,
 )
-from ax_costaware.ax_bridge.nodes import fitted_adapter
+from ax_costaware.ax_bridge.node import fitted_problem, method_of_class
 from ax_costaware.ax_bridge.records import RECORD
 from ax_costaware.core.problem import reproducible
 from ax_costaware.methods import ControlSets
@@ -54,9 +54,8 @@ def test_theoretical_beta_follows_the_information_gain() -> None:
     beta = TheoreticalBeta(norm_bound=1.0, noise_std=0.1, delta=0.1)
     client = make_client(beta=beta, rule=EpsilonSchedule.constant(0.0), initial_trials=4)
     run_trials(client, 6)
-    adapter = fitted_adapter(client._experiment, client._generation_strategy)
-    problem, method = adapter.problem(), adapter.method
-    assert isinstance(method, ControlSets)
+    problem = fitted_problem(client._experiment, client._generation_strategy)
+    method = method_of_class(client._generation_strategy, ControlSets)
     now = beta(information_gain(problem.model), len(CONTROL_SETS))
     assert now > 1.0
     with reproducible(0):

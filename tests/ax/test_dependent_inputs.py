@@ -26,7 +26,7 @@ from ax_costaware import (
     control_set_strategy,
     recommend,
 )
-from ax_costaware.ax_bridge.nodes import method_of
+from ax_costaware.ax_bridge.node import method_of
 from ax_costaware.queries.joint import JointLaw
 from ax_costaware.session import Recommendation
 from tests.ax.toy import MARGINALS, arm_of, complete, make_client, record
