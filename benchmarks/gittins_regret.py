@@ -204,7 +204,7 @@ class Default:
         model = VARIANTS.get(run.method)
         method = made(run.method, "cost" if learned else named, task.budget, run.seed)
         if task.fixed_model:
-            model = ModelOptions("given", FixedMaternGP, {}, False, False)
+            model = ModelOptions("given", FixedMaternGP, is_fitted=False, normalizes=False)
         space = Space.of([Range(name, 0.0, 1.0) for name in self.names])
         self.simulation = Simulation(method, space, hyperparameters=model)
         # The first points are free, and count as the initial design, as data that are attached do.

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
-from ax.adapter.registry import Generators
 from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard
 from ax.api.client import Client
 from ax.core.analysis_card import NotApplicableStateAnalysisCard
 from ax.exceptions.core import UserInputError
-from ax.generation_strategy.generation_node import GenerationNode
-from ax.generation_strategy.generation_strategy import GenerationStrategy
-from ax.generation_strategy.generator_spec import GeneratorSpec
 
 from ax_costaware.analysis import CostAndValueAnalysis
-from ax_costaware.methods.gittins import Gittins
 from ax_costaware.session import complete_trial, recommend
+from ax_costaware.strategies import gittins_strategy
 
 from .conftest import make_client
 
@@ -79,9 +75,7 @@ def test_strategy_is_needed_and_must_be_ours(client: Client) -> None:
 
 
 def test_it_is_for_control_sets(client: Client) -> None:
-    spec = GeneratorSpec(Generators.SOBOL, generator_kwargs={"method": Gittins(cost="hours")})
-    node = GenerationNode(name="model", generator_specs=[spec])
-    client.set_generation_strategy(GenerationStrategy(name="Gittins", nodes=[node]))
+    client.set_generation_strategy(gittins_strategy(cost="hours"))
     message = (
         "CostAndValueAnalysis cannot be computed: the generation strategy 'Gittins' comes from "
         "gittins_strategy: expected one made by ax_costaware.control_set_strategy"

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 import torch
 from ax.api.client import Client
-from ax.core.observation import ObservationFeatures
 from ax.core.types import TParamValue
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize, Standardize
@@ -21,8 +20,7 @@ from ax_costaware.analysis.replay import (
     recommendations,
     without_later,
 )
-from ax_costaware.ax_bridge.adapter import CostAwareAdapter
-from ax_costaware.ax_bridge.nodes import fitted_adapter, method_of_class
+from ax_costaware.ax_bridge.node import fitted_problem, method_of_class
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.queries.control_sets import ControlSet
@@ -32,13 +30,9 @@ from ax_costaware.session import recommend
 from .conftest import add_trials, make_client
 
 
-def _adapter(client: Client) -> CostAwareAdapter:
-    return fitted_adapter(client._experiment, client._generation_strategy)
-
-
 def _space(client: Client) -> QuerySpace:
     method = method_of_class(client._generation_strategy, ControlSets)
-    return QuerySpace(_adapter(client).problem(), method)
+    return QuerySpace(fitted_problem(client._experiment, client._generation_strategy), method)
 
 
 def _value(space: QuerySpace, arm: Mapping[str, TParamValue]) -> ExpectedValue:
@@ -82,9 +76,8 @@ def test_value_of_a_query_is_the_mean_over_what_it_leaves_to_chance(client: Clie
     points: list[dict[str, TParamValue]] = [
         {**arm, "acid": (i + 0.5) / levels} for i in range(levels)
     ]
-    features = [ObservationFeatures(parameters=point) for point in points]
-    means, _ = _adapter(client).predict(features)
-    assert value.mean == pytest.approx(sum(means["growth"]) / levels, abs=1e-4)
+    means = space.problem.model.posterior(space.points(points)).mean
+    assert value.mean == pytest.approx(float(means.mean()), abs=1e-4)
 
 
 @pytest.mark.parametrize("known_noise", [True, False])

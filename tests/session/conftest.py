@@ -6,17 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ax.adapter.registry import Generators
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.experiment import Experiment
 from ax.core.objective import Objective
 from ax.core.optimization_config import OptimizationConfig
-from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
-from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.service.ax_client import AxClient
 
+from ax_costaware.ax_bridge.node import CostAwareNode
 from ax_costaware.core.method import Method
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.queries.control_sets import ControlSet
@@ -58,10 +56,7 @@ def make_ax_client(**arguments: Any) -> AxClient:
 
 def strategy_with(settings: Method) -> GenerationStrategy:
     """A strategy that holds the settings; these tests do not generate from it."""
-    spec = GeneratorSpec(Generators.SOBOL, generator_kwargs={"method": settings})
-    return GenerationStrategy(
-        name="holder", nodes=[GenerationNode(name="model", generator_specs=[spec])]
-    )
+    return GenerationStrategy(name="holder", nodes=[CostAwareNode(settings)])
 
 
 def behind(kind: str, client: Client) -> Any:

@@ -13,12 +13,11 @@ from ax.api.client import Client
 from ax.core.experiment import Experiment
 from ax.exceptions.core import OptimizationShouldStop, UserInputError
 
-from ax_costaware import UnknownCosts, report_cost, set_budget, spending
+from ax_costaware import UnknownCosts, set_budget, spending
 from tests.ax import cost_toy, feedback_toy, gittins_toy, indirect_toy, toy, tree_toy
 from tests.fresh import FreshProcess
 from tests.repeats import mostly_slow
 from tests.resuming import Run, decide, load
-from tests.stores.test_stores import load as load_release
 
 from .conftest import ARM
 
@@ -123,15 +122,6 @@ def test_a_smaller_budget(name: str) -> None:
     # Learned costs come out otherwise than expected.
     overrun = 2.0 if "hours" in case.options.values() or name == "unknown costs" else 0.0
     assert case.budget / 2 < spending(client).spent <= case.budget * (1 + 1e-9) + overrun
-
-
-def test_batches_of_what_an_earlier_release_has_stored(tmp_path: Path) -> None:
-    """What limits them there has the method, and so the budget, once more."""
-    client = load_release("0.1.0", "control_sets", "json", tmp_path)
-    report_cost(client, 0, 8.0)
-    assert (spending(client).remaining or 0.0) < 0
-    set_budget(client, 1000.0)
-    assert len(client.get_next_trials(max_trials=2)) == 2
 
 
 def price(client: Client) -> float:

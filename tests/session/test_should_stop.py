@@ -155,5 +155,5 @@ def test_when_nothing_can_be_paid() -> None:
 
 def test_too_early() -> None:
     """Without an outcome there is nothing to assess."""
-    with pytest.raises(UserInputError, match="nothing to assess yet: no trial has a value"):
+    with pytest.raises(UserInputError, match="nothing to assess yet: no trial has an outcome"):
         should_stop(make_client(lmbda=1.0))
