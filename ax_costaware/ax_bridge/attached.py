@@ -27,7 +27,7 @@ from ax_costaware.ax_bridge.records import (
     values_in_data,
     with_one_arm,
 )
-from ax_costaware.ax_bridge.training_data import raw_data_of
+from ax_costaware.ax_bridge.training_data import data_of, raw_data_of
 
 PastRow: TypeAlias = tuple[dict[str, TParamValue], dict[str, Any], TrialStatus]
 """A past trial: its arm, what ``complete_trial`` would record of it, and how it ended."""
@@ -70,7 +70,7 @@ def attach_past(
             _, index = experiment.attach_trial([arm], run_metadata={RECORD: record})
             trial = with_one_arm(experiment.trials[index])
             if known := raw_data_of(recorded_outcomes(trial), experiment):
-                data[index] = trial._raw_evaluations_to_data({trial.arms[0].name: known})
+                data[index] = data_of(trial, known)
             trials.append(trial)
         if data:
             experiment.attach_data(Data.from_multiple_data(data.values()))
@@ -85,12 +85,12 @@ def attach_past(
 def _all_or_nothing(experiment: Experiment) -> Iterator[None]:
     """Take back the trials that were attached if there is an error."""
     parts: list[dict[Any, Any]] = [
-        experiment._trials,
-        experiment._arms_by_name,
-        experiment._arms_by_signature,
+        experiment.trials,
+        experiment.arms_by_name,
+        experiment.arms_by_signature,
     ]
     before = [dict(part) for part in parts]
-    statuses = {key: set(found) for key, found in experiment._trial_indices_by_status.items()}
+    statuses = {key: set(found) for key, found in experiment.trial_indices_by_status.items()}
     data = experiment.data
     try:
         yield
@@ -98,7 +98,7 @@ def _all_or_nothing(experiment: Experiment) -> Iterator[None]:
         for part, was in zip(parts, before, strict=True):
             part.clear()
             part.update(was)
-        experiment._trial_indices_by_status.update(statuses)
+        experiment.trial_indices_by_status.update(statuses)
         experiment.data = data
         raise
 

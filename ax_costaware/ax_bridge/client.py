@@ -379,7 +379,7 @@ def read_experiment(name: str, url: str) -> tuple[Experiment, GenerationStrategy
 
     experiment = load_experiment(name)
     strategy = load_generation_strategy_by_experiment_name(name, experiment=experiment)
-    experiment._db_id = None  # nothing is to be written, and so nothing to be claimed
+    experiment.db_id = None  # type: ignore[assignment]  # nothing is written, or claimed
     return experiment, strategy
 
 

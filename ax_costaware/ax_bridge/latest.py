@@ -36,4 +36,4 @@ def store_as_latest(strategy: GenerationStrategy, experiment: Experiment) -> Non
     except (ValueError, OperationalError):  # this process has no database, or it does not answer
         return
     if number is not None and number > strategy.db_id:
-        strategy._db_id = None
+        strategy.db_id = None  # type: ignore[assignment]

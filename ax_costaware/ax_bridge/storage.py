@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from copy import copy
 from functools import partial
 from inspect import isbuiltin, isfunction, ismethod
 from types import ModuleType
@@ -212,7 +213,15 @@ def _float(value: str) -> float:
 
 def _encode_strategy(strategy: CostAwareStrategy) -> dict[str, Any]:
     """As any of Ax's: its nodes make it one of ours again."""
-    return {**generation_strategy_to_dict(strategy), "__type": GenerationStrategy.__name__}
+    shown: GenerationStrategy = copy(strategy)
+    shown.__class__ = _Unfitted
+    return {**generation_strategy_to_dict(shown), "__type": GenerationStrategy.__name__}
+
+
+class _Unfitted(GenerationStrategy):
+    """A strategy as it is stored: Ax asks it for an adapter, which would have to be fitted."""
+
+    adapter = None
 
 
 def _encode_init_args(value: Any) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ax.core.base_trial import BaseTrial
-from ax.core.data import MAP_KEY
+from ax.core.data import MAP_KEY, Data
+from ax.core.evaluations_to_data import raw_evaluations_to_data
 from ax.core.experiment import Experiment
 from ax.core.types import TEvaluationOutcome
 
@@ -49,8 +50,14 @@ def restore_data(experiment: Experiment) -> list[int]:
 
 def attach_raw_data(trial: BaseTrial, raw_data: TEvaluationOutcome) -> None:
     """Attach outcomes to a trial's one arm, as Ax does where its trial is no ``BatchTrial``."""
+    trial.experiment.attach_data(data_of(trial, raw_data))
+
+
+def data_of(trial: BaseTrial, raw_data: TEvaluationOutcome) -> Data:
+    """Return outcomes of a trial's one arm as Ax keeps them."""
     (arm,) = trial.arms
-    trial.experiment.attach_data(trial._raw_evaluations_to_data({arm.name: raw_data}))
+    signatures = {name: metric.signature for name, metric in trial.experiment.metrics.items()}
+    return raw_evaluations_to_data({arm.name: raw_data}, signatures, trial.index)
 
 
 def raw_data_of(

@@ -166,7 +166,7 @@ class CostAwareStrategy(GenerationStrategy):
                 # The budget may be used up, so that another node goes on.
                 if len(self._generator_runs) > len(before):
                     raise
-                if not self._curr.should_transition_to_next_node(False)[0]:
+                if not self.current_node.should_transition_to_next_node(False)[0]:
                     raise
                 found = super().gen(*args)
             why = self.limit_reason() if len(found) < asked else ""

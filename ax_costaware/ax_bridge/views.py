@@ -7,14 +7,17 @@ inputs as they were realized. It is made when it is asked for; no decision uses 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from ax.adapter.registry import MBM_X_trans
 from ax.adapter.torch import TorchAdapter
+from ax.adapter.transforms.base import Transform
 from ax.adapter.transforms.derelativize import Derelativize
 from ax.core.arm import Arm
 from ax.core.data import Data
+from ax.core.data_utils import ExperimentData
 from ax.core.experiment import Experiment
 from ax.core.observation import ObservationFeatures
 from ax.core.optimization_config import OptimizationConfig
@@ -62,9 +65,10 @@ def adapter_of(experiment: Experiment, loop: Loop, problem: Problem) -> TorchAda
     config = check_optimization_config(experiment.optimization_config)
     generator = _Generator(problem, method, _spec_of(loop, problem))
     return _Adapter(
-        experiment=_realized(experiment, problem, method),
+        experiment=_realized(experiment, problem),
         generator=generator,
-        transforms=[*MBM_X_trans, Derelativize],
+        transforms=[_Hide, *MBM_X_trans, Derelativize],
+        transform_configs={_Hide.__name__: {"hidden": method.hidden}},
         optimization_config=config,
         fit_tracking_metrics=False,
         of=experiment,
@@ -73,15 +77,11 @@ def adapter_of(experiment: Experiment, loop: Loop, problem: Problem) -> TorchAda
     )
 
 
-def _realized(experiment: Experiment, problem: Problem, method: Method) -> Experiment:
+def _realized(experiment: Experiment, problem: Problem) -> Experiment:
     """Return an experiment in memory, whose arms are the inputs as they were realized."""
-    space = experiment.search_space
     found = Experiment(
         name=experiment.name if experiment.has_name else None,
-        search_space=SearchSpace(
-            [p.clone() for n, p in space.parameters.items() if n not in method.hidden],
-            [c.clone() for c in space.parameter_constraints],
-        ),
+        search_space=experiment.search_space.clone(),
         optimization_config=experiment.optimization_config,
         tracking_metrics=list(experiment.tracking_metrics),
     )
@@ -91,8 +91,7 @@ def _realized(experiment: Experiment, problem: Problem, method: Method) -> Exper
         if not trial.is_observed:
             continue
         planned = experiment.trials[trial.index].arms[0]
-        inputs = {n: x for n, x in trial.inputs.items() if n not in method.hidden}
-        made.add_arm(Arm(name=planned.name_or_short_signature, parameters=inputs))
+        made.add_arm(Arm(name=planned.name_or_short_signature, parameters=dict(trial.inputs)))
         made.mark_running(no_runner_required=True)
         made.mark_completed()
         values = {problem.objective: trial.outcome, **trial.metrics}
@@ -143,6 +142,36 @@ def _config_of(model: ModelOptions) -> ModelConfig:
         name=model.name,
         **more,
     )
+
+
+class _Hide(Transform):
+    """Drops the parameters that the method hides from its model, such as the control set."""
+
+    @property
+    def _hidden(self) -> list[str]:
+        hidden: Any = self.config["hidden"]
+        return list(hidden)
+
+    def transform_search_space(self, search_space: SearchSpace) -> SearchSpace:
+        """Drop them from the search space."""
+        return SearchSpace(
+            [p for name, p in search_space.parameters.items() if name not in self._hidden],
+            [constraint.clone() for constraint in search_space.parameter_constraints],
+        )
+
+    def transform_observation_features(
+        self, observation_features: list[ObservationFeatures]
+    ) -> list[ObservationFeatures]:
+        """Drop them from the features, in place."""
+        for features in observation_features:
+            for name in self._hidden:
+                features.parameters.pop(name, None)
+        return observation_features
+
+    def transform_experiment_data(self, experiment_data: ExperimentData) -> ExperimentData:
+        """Drop their columns."""
+        arms = experiment_data.arm_data.drop(columns=self._hidden, errors="ignore")
+        return replace(experiment_data, arm_data=arms)
 
 
 class _Generator(BoTorchGenerator):
