@@ -5,6 +5,7 @@ and says when to stop. Importing the package registers its classes with Ax's JSO
 """
 
 from ax_costaware.ax_bridge.client import create_tables, locked, read_experiment, take_over
+from ax_costaware.ax_bridge.node import BudgetExhausted, CostAwareNode
 from ax_costaware.ax_bridge.stopping import GittinsStoppingStrategy
 from ax_costaware.ax_bridge.storage import register_all
 from ax_costaware.ax_bridge.stored_expressions import check_json_file
@@ -89,9 +90,11 @@ register_all()
 __all__ = [
     "AffineCost",
     "BernoulliRule",
+    "BudgetExhausted",
     "ChangeCost",
     "ConstantCost",
     "ControlSet",
+    "CostAwareNode",
     "CostMetric",
     "Discrete",
     "Empirical",

@@ -104,7 +104,8 @@ class CostAwareNode(LimitedNode):
                 self._device = usable_device(torch_device)
             except InputError as error:
                 logger.warning(f"{error} The CPU computes instead.")
-        self.used_up: int | None = None  # number of trials with which the budget paid for none
+        # Number of trials and what was left of the budget when that paid for no further trial.
+        self.used_up: tuple[int, float | None] | None = None
         self._asked: Loop | None = None
         # Whether decisions of a batch, which are no trials yet, are to be measured, by arm.
         self._decided: dict[str, bool] = {}
@@ -154,6 +155,12 @@ class CostAwareNode(LimitedNode):
         )
         return self.loop.prepared(problem)
 
+    def left(self, experiment: Experiment) -> float | None:
+        """Return what is left of the budget, less what is reserved; None without a budget."""
+        with ax_errors():
+            ledger = ledger_of(past_trials(experiment, self.method), self.method)
+        return remaining(ledger, self.method.budget)
+
     def _fit(self, experiment: Experiment, data: Data | None = None, **kwargs: Any) -> None:
         """Fit nothing: a model is fitted when a decision asks for it."""
 
@@ -185,21 +192,20 @@ class CostAwareNode(LimitedNode):
         fixed = {n: value for n, value in problem.fixed.items() if n not in problem.disabled}
         note = f" The caller had fixed {fixed}." if fixed else ""
         if isinstance(decision, Stop):
-            if decision.is_final and self.method.budget is not None:
-                self.used_up = len(experiment.trials)
+            if decision.is_final:
+                self.used_up = len(experiment.trials), self.left(experiment)
             raise no_trial(self.method, problem, decision, note)
-        run = self._run_of(experiment, decision)
-        run._gen_time = time.monotonic() - started
+        run = self._run_of(experiment, decision, time.monotonic() - started)
         decision = replace(decision, why=decision.why + note)
         return recorded(run, decision, problem, self.method, experiment)
 
-    def _run_of(self, experiment: Experiment, decision: Decision) -> GeneratorRun:
+    def _run_of(self, experiment: Experiment, decision: Decision, seconds: float) -> GeneratorRun:
         """Return a decision as Ax stores it."""
         known = experiment.search_space.parameters
         row = {name: known[name].cast(value) for name, value in decision.parameters.items()}
         arms, _ = gen_arms([ObservationFeatures(parameters=row)], experiment.arms_by_signature)
         self._decided[arms[0].signature] = bool(decision.extra.get("measure", True))
-        return GeneratorRun(arms=arms, generator_key=GENERATOR_KEY)
+        return GeneratorRun(arms=arms, generator_key=GENERATOR_KEY, gen_time=seconds)
 
     @property
     def _fitted_adapter(self) -> TorchAdapter | None:
@@ -247,12 +253,10 @@ class BudgetExhausted(TransitionCriterion):
                 f"BudgetExhausted is a criterion of the node {curr_node.name!r}: expected one of "
                 "this package, which has a budget."
             )
-        method = curr_node.method
-        with ax_errors():
-            left = remaining(ledger_of(past_trials(experiment, method), method), method.budget)
-        if left is None or method.budget is None:
+        left, budget = curr_node.left(experiment), curr_node.method.budget
+        if left is None or budget is None:
             return False
-        return left <= ROUNDING * method.budget or curr_node.used_up == len(experiment.trials)
+        return left <= ROUNDING * budget or curr_node.used_up == (len(experiment.trials), left)
 
 
 def node_of(strategy: GenerationStrategy) -> CostAwareNode:

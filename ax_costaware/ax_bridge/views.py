@@ -78,13 +78,17 @@ def adapter_of(experiment: Experiment, loop: Loop, problem: Problem) -> TorchAda
 
 
 def _realized(experiment: Experiment, problem: Problem) -> Experiment:
-    """Return an experiment in memory, whose arms are the inputs as they were realized."""
+    """Return an experiment in memory, whose arms are the inputs as they were realized.
+
+    Its data are of what is modeled: Ax's cross-validation looks for a prediction of every outcome.
+    """
     found = Experiment(
         name=experiment.name if experiment.has_name else None,
         search_space=experiment.search_space.clone(),
         optimization_config=experiment.optimization_config,
         tracking_metrics=list(experiment.tracking_metrics),
     )
+    modeled = {problem.objective, *(bound.metric for bound in problem.constraints)}
     rows = []
     for trial in problem.trials:
         made = found.new_trial()
@@ -105,7 +109,7 @@ def _realized(experiment: Experiment, problem: Problem) -> Experiment:
                 "sem": trial.errors.get(metric, np.nan),
             }
             for metric, value in values.items()
-            if metric in found.metrics
+            if metric in modeled
         ]
     found.attach_data(Data(df=DataFrame(rows)))
     return found
@@ -210,6 +214,20 @@ class _Adapter(TorchAdapter):
     def __init__(self, *, of: Experiment, problem: Problem, method: Method, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._of, self._problem, self._method = of, problem, method
+
+    def _set_model_space(self, arm_data: DataFrame) -> None:
+        """Keep the bounds by which the loop scales inputs.
+
+        Ax would widen them by inputs that were realized outside, so that a model whose
+        hyperparameters are given predicted otherwise than decisions are made.
+        """
+        self._model_space.set_parameter_constraints([])
+
+    def _compute_in_design(
+        self, search_space: SearchSpace, experiment_data: ExperimentData
+    ) -> list[bool]:
+        """Learn from inputs outside of the bounds, too, as the loop does."""
+        return [True] * len(experiment_data.arm_data)
 
     def model_best_point(
         self,

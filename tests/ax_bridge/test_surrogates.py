@@ -1,48 +1,170 @@
-"""Models as Ax's surrogate specifications, and what a user gives as such."""
+"""What a user gives as Ax's surrogate specification: translated, or refused by name."""
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import pytest
+import torch
 from ax.exceptions.core import UserInputError
+from ax.generators.torch.botorch_modular.kernels import ScaleMaternKernel
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig
 from botorch.models import SingleTaskGP
+from botorch.models.transforms.input import Normalize
+from botorch.models.transforms.outcome import Standardize
+from gpytorch.kernels import MaternKernel
+from gpytorch.mlls import LeaveOneOutPseudoLikelihood
 
-from ax_costaware import FixedHyperparameters, MixedRule, QueryRule, costly_feedback_strategy
-from ax_costaware.ax_bridge.generator import settled_with_surrogate
-from ax_costaware.ax_bridge.nodes import method_of_class, model_spec_of
+from ax_costaware import (
+    FixedHyperparameters,
+    MixedRule,
+    QueryRule,
+    costly_feedback_strategy,
+    gittins_strategy,
+)
+from ax_costaware.ax_bridge.node import fitted_problem, method_of_class, node_of
+from ax_costaware.ax_bridge.surrogates import _TRANSLATED, model_of
+from ax_costaware.core import ModelOptions
 from ax_costaware.methods.costly_feedback import CostlyFeedback
 from ax_costaware.methods.gittins import Gittins
 from ax_costaware.models import TimeVaryingGP
 from ax_costaware.models.fixed_hyperparameters import FixedHyperparameterGP, FixedTimeVaryingGP
-from ax_costaware.models.standardize import StandardizeAnyScale
+from tests.ax.gittins_toy import make_client, run_trials
 
-PLAIN = SurrogateSpec(model_configs=[ModelConfig(botorch_model_class=SingleTaskGP)])
-OWN = SurrogateSpec(
-    model_configs=[
-        ModelConfig(botorch_model_class=TimeVaryingGP, model_options={"forgetting": 0.1})
-    ]
+pytestmark = pytest.mark.usefixtures("short_searches")
+
+
+def spec(**config: Any) -> SurrogateSpec:
+    """A specification with one model."""
+    return SurrogateSpec(model_configs=[ModelConfig(**config)])
+
+
+PLAIN = spec(botorch_model_class=SingleTaskGP)
+OWN = spec(botorch_model_class=TimeVaryingGP, model_options={"forgetting": 0.1})
+
+
+class OwnGP(SingleTaskGP):
+    """A user's own model, with an option."""
+
+    @classmethod
+    def construct_inputs(cls, training_data: Any, *, nu: float) -> dict[str, Any]:
+        """As BoTorch has it."""
+        return {**super().construct_inputs(training_data), "covar_module": MaternKernel(nu=nu)}
+
+
+class OwnLikelihood(LeaveOneOutPseudoLikelihood):
+    """What a user maximizes."""
+
+    calls = 0
+
+    def __init__(self, likelihood: Any, model: Any) -> None:
+        type(self).calls += 1
+        super().__init__(likelihood, model)
+
+
+def model_with(given: SurrogateSpec | None) -> Any:
+    """The model of an experiment with two trials."""
+    client = make_client(initial_trials=2, surrogate_spec=given)
+    run_trials(client, 2)
+    return fitted_problem(client._experiment, client._generation_strategy).model
+
+
+def test_the_model_class_is_used_with_its_options() -> None:
+    model = model_with(spec(botorch_model_class=OwnGP, model_options={"nu": 0.5}))
+    assert type(model) is OwnGP
+    assert model.covar_module.nu == 0.5
+    # Outcomes and inputs are scaled as for the method's own model.
+    assert isinstance(model.outcome_transform, Standardize)
+    assert isinstance(model.input_transform, Normalize)
+
+
+def test_the_kernel_is_used_with_its_options() -> None:
+    """One of Ax's has a length-scale for each column, as with Ax."""
+    options = {"nu": 1.5, "ard_num_dims": 2}
+    given = spec(covar_module_class=MaternKernel, covar_module_options=options)
+    kernel = model_with(given).covar_module
+    assert isinstance(kernel, MaternKernel)
+    assert (kernel.nu, kernel.lengthscale.shape[-1]) == (1.5, 2)
+    assert kernel.lengthscale.dtype is torch.double
+    kernel = model_with(spec(covar_module_class=ScaleMaternKernel)).covar_module
+    assert isinstance(kernel, ScaleMaternKernel)
+    assert kernel.base_kernel.lengthscale.shape[-1] == 2
+
+
+def test_what_is_maximized_is_used() -> None:
+    OwnLikelihood.calls = 0
+    model_with(spec(botorch_model_class=SingleTaskGP, mll_class=OwnLikelihood))
+    assert OwnLikelihood.calls > 0
+
+
+def test_a_name_is_kept() -> None:
+    assert model_of(Gittins(1.0), spec(name="mine")).name == "mine"
+    assert model_of(Gittins(1.0), spec()).name == "default"
+
+
+def test_without_a_class_it_is_ax_own_choice() -> None:
+    """A plain Gaussian process, as a specification without one has always meant."""
+    assert type(model_with(SurrogateSpec(model_configs=[ModelConfig()]))) is SingleTaskGP
+
+
+SET: dict[str, Any] = {
+    "input_transform_classes": [Normalize],
+    "input_transform_options": {"Normalize": {"d": 2}},
+    "outcome_transform_classes": [Standardize],
+    "outcome_transform_options": {"Standardize": {"m": 1}},
+    "likelihood_class": torch.nn.Module,
+    "likelihood_options": {"a": 1},
+    "mll_options": {"a": 1},
+}
+"""Fields of a model that are not translated, each with a value."""
+
+
+@pytest.mark.parametrize(
+    "field", [f.name for f in fields(ModelConfig) if f.name not in _TRANSLATED]
 )
+def test_other_fields_of_a_model_are_refused(field: str) -> None:
+    """Each that Ax has, by its name, when the strategy is made; and what is taken is said."""
+    message = rf"model_configs\[0\] has {field}=.* expected it to be left out.* mll_class, name"
+    with pytest.raises(UserInputError, match=message):
+        gittins_strategy(1.0, surrogate_spec=spec(**{field: SET[field]}))
 
 
-def test_user_surrogate_is_standardized_unless_it_says_otherwise() -> None:
-    """As Ax would have done with its outcomes."""
-    given = SurrogateSpec(model_configs=[ModelConfig(), ModelConfig(outcome_transform_classes=[])])
-    _, spec = settled_with_surrogate(Gittins(1.0), given)
-    assert [c.outcome_transform_classes for c in spec.model_configs] == [[StandardizeAnyScale], []]
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"metric_to_model_configs": {"y": [ModelConfig()]}}, "surrogate_spec has metric_to_model"),
+        ({"allow_batched_models": False}, "surrogate_spec has allow_batched_models=False"),
+        ({"eval_criterion": "AIC"}, "surrogate_spec has eval_criterion='AIC'"),
+        ({"use_posterior_predictive": True}, "has use_posterior_predictive=True"),
+        ({"model_configs": [ModelConfig()] * 2}, "2 model_configs: expected one ModelConfig"),
+        ({"model_configs": []}, "0 model_configs: expected one ModelConfig"),
+    ],
+)
+def test_other_fields_of_a_specification_are_refused(change: dict[str, Any], message: str) -> None:
+    given = SurrogateSpec(**{"model_configs": [ModelConfig()], **change})
+    with pytest.raises(UserInputError, match=message):
+        gittins_strategy(1.0, surrogate_spec=given)
 
 
-def test_fitted_models_standardize_inside_and_given_ones_do_not() -> None:
-    """Both take outcomes in raw units."""
-    (fitted,) = settled_with_surrogate(Gittins(1.0), None)[1].model_configs
-    assert fitted.outcome_transform_classes == [StandardizeAnyScale]
-    given = FixedHyperparameters(0.3, 2.0)
-    (fixed,) = settled_with_surrogate(Gittins(1.0), given)[1].model_configs
-    assert fixed.outcome_transform_classes is None
-    assert fixed.botorch_model_class is FixedHyperparameterGP
-    assert fixed.model_options == given.options
+def test_given_hyperparameters() -> None:
+    """They are in raw units on the unit cube, and the textbook's posterior is their model's."""
+    fixed = FixedHyperparameters(lengthscale=0.5, outputscale=4.0, noise_variance=0.25, mean=1.0)
+    found = model_of(Gittins(1.0), fixed)
+    assert (found.model_class, found.options, found.is_fitted) == (
+        FixedHyperparameterGP,
+        fixed.options,
+        False,
+    )
+    client = make_client(initial_trials=0, surrogate_spec=fixed)
+    index = client.attach_trial({"x1": 0.25, "x2": 0.5})
+    client.complete_trial(index, {"y": 3.0})
+    model = fitted_problem(client._experiment, client._generation_strategy).model
+    posterior = model.posterior(torch.tensor([[0.75, 0.5]], dtype=torch.double))
+    k = 4.0 * torch.exp(torch.tensor(-0.5 * (0.5 / 0.5) ** 2, dtype=torch.double)).item()
+    assert posterior.mean.item() == pytest.approx(1.0 + k / 4.25 * 2.0, rel=1e-6)
+    assert posterior.variance.item() == pytest.approx(4.0 - k**2 / 4.25, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +175,7 @@ def test_fitted_models_standardize_inside_and_given_ones_do_not() -> None:
             "forgetting=None .*surrogate_spec.*=Fix",
         ),
         ({"surrogate_spec": PLAIN}, "surrogate_spec .*SingleTaskGP.*: expected TimeVaryingGP"),
-        ({"surrogate_spec": SurrogateSpec()}, "surrogate_spec .* None: expected TimeVaryingGP"),
+        ({"surrogate_spec": spec()}, "surrogate_spec .* None: expected TimeVaryingGP"),
         ({"surrogate_spec": OWN, "forgetting": 0.2}, "forgetting=0.2, and surrogate_spec .*has"),
     ],
 )
@@ -71,13 +193,7 @@ def test_models_that_do_not_know_the_time(change: dict[str, Any], message: str) 
         (
             {"surrogate_spec": FixedHyperparameters(0.2), "forgetting": 0.05},
             FixedTimeVaryingGP,
-            {
-                "lengthscale": 0.2,
-                "outputscale": 1.0,
-                "noise_variance": 1e-4,
-                "mean": 0.0,
-                "forgetting": 0.05,
-            },
+            {**FixedHyperparameters(0.2).options, "forgetting": 0.05},
         ),
     ],
 )
@@ -86,9 +202,8 @@ def test_the_model_of_a_strategy(
 ) -> None:
     """A model that knows time, with the forgetting rate that was given."""
     strategy = costly_feedback_strategy(**arguments)
-    (config,) = model_spec_of(strategy).generator_kwargs["surrogate_spec"].model_configs
-    assert config.botorch_model_class is model
-    assert config.model_options == options
+    found: ModelOptions = node_of(strategy).loop.options
+    assert (found.model_class, found.options) == (model, options)
     method = method_of_class(strategy, CostlyFeedback)
     # Who learns how fast things change has to look now and then.
     assert isinstance(method.rule, QueryRule if options else MixedRule)
