@@ -28,7 +28,6 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods.gittins import Gittins, StopRule
 from ax_costaware.methods.gittins.weighing import Weighed, weigh
 from ax_costaware.methods.priced import CostArgument, NothingToLearnFrom
-from ax_costaware.models.log_normal_cost import CostKind
 from ax_costaware.policies.gittins import GittinsStop
 from ax_costaware.queries.argument_checks import boolean, integer_at_least
 
@@ -120,11 +119,8 @@ class GittinsStoppingStrategy(BaseGlobalStoppingStrategy):
             ``lmbda`` is not given, it is the one at which just what is left would be spent, found
             anew each time: then there is no other reason to stop than that the budget is used up.
         rule: ``GittinsStop`` (None) or ``ImprovementPerCostStop``.
-        cost_model: How a cost is learned: ``"gp"``, ``"linear"`` or ``"trend"``, their sum.
         surrogate_spec: The model of the objective; None for Ax's default GP.
         seed: Seed of everything random.
-        num_restarts: Restarts of the search for the largest index; None for Ax's default.
-        raw_samples: Raw starting points of that search; None for Ax's default.
         min_trials: Completed trials before the rule is asked.
         inactive_when_pending_trials: Whether Ax asks only when no trial runs. With more than one
             at a time (``max_pending_trials``) one nearly always does: say False there, and what
@@ -138,11 +134,8 @@ class GittinsStoppingStrategy(BaseGlobalStoppingStrategy):
     lmbda: float | None = None
     budget: float | None = None
     rule: StopRule | None = None
-    cost_model: CostKind = "trend"
     surrogate_spec: SurrogateSpec | FixedHyperparameters | None = None
     seed: int = 0
-    num_restarts: int | None = None
-    raw_samples: int | None = None
     min_trials: int = 5
     inactive_when_pending_trials: bool = True
 
@@ -150,48 +143,21 @@ class GittinsStoppingStrategy(BaseGlobalStoppingStrategy):
     def __post_init__(self) -> None:
         integer_at_least(self.min_trials, 0, "min_trials")
         boolean(self.inactive_when_pending_trials, "inactive_when_pending_trials")
-        super().__init__(
-            min_trials=self.min_trials,
-            inactive_when_pending_trials=self.inactive_when_pending_trials,
-        )
-        method = method_to_check(
-            self.cost,
-            self.lmbda,
-            self.budget,
-            self.rule,
-            cost_model=self.cost_model,
-            seed=self.seed,
-            num_restarts=self.num_restarts,
-            raw_samples=self.raw_samples,
-        )
+        super().__init__(self.min_trials, self.inactive_when_pending_trials)
+        method = method_to_check(self.cost, self.lmbda, self.budget, self.rule, seed=self.seed)
         self._model = model_of(method, self.surrogate_spec)
         self._method = method.settled([self._model])
-        self._last: tuple[object, tuple[bool, str]] | None = None
+        self._last: tuple[str, tuple[bool, str]] | None = None
 
     def _should_stop_optimization(self, experiment: Experiment, **kwargs: Any) -> tuple[bool, str]:
         # Ax asks several times between two trials.
-        seen = _fingerprint(experiment)
+        trials = [(i, t.status, t.run_metadata) for i, t in experiment.trials.items()]
+        seen = f"{trials}{experiment.lookup_data().df.to_json()}"
         if self._last is None or self._last[0] != seen:
-            self._last = seen, self._assess(experiment)
+            try:
+                found = assess(experiment, self._method, self._model)
+                answer = found.stop, found.stop_message() if found.stop else found.reason
+            except DataRequiredError as error:
+                answer = False, str(error)
+            self._last = seen, answer
         return self._last[1]
-
-    def _assess(self, experiment: Experiment) -> tuple[bool, str]:
-        try:
-            decision = assess(experiment, self._method, self._model)
-        except DataRequiredError as error:
-            return False, str(error)
-        if not decision.stop:
-            return False, decision.reason
-        return True, decision.stop_message()
-
-
-def _fingerprint(experiment: Experiment) -> object:
-    """What a decision depends on: the data, and the state of every trial with what it recorded."""
-    frame = experiment.lookup_data().df
-    return (
-        [
-            (index, trial.status, repr(trial.run_metadata))
-            for index, trial in experiment.trials.items()
-        ],
-        frame[["trial_index", "metric_name", "mean", "sem"]].to_json(),
-    )

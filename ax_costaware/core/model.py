@@ -31,6 +31,7 @@ from ax_costaware.queries.argument_checks import (
     checked_items,
     finite_number,
     instance_of,
+    one_of,
     positive_number,
 )
 from ax_costaware.space.space import Space
@@ -47,7 +48,7 @@ ARGUMENT = "surrogate_spec (of a Simulation: hyperparameters)"
 
 @dataclass(frozen=True)
 class FixedHyperparameters:
-    """Hyperparameters of a GP with a squared-exponential kernel, given instead of fitted.
+    """Hyperparameters of a GP, given instead of fitted.
 
     Inputs are scaled to the unit cube by the bounds of the parameters, after their log or logit
     scale; a one-hot encoded choice parameter has a column for each value. Outcomes stay in raw
@@ -71,9 +72,13 @@ class FixedHyperparameters:
     mean: float = 0.0
     """Prior mean of the objective, in its unit."""
 
+    kernel: str = "squared_exponential"
+    """``"squared_exponential"``, or ``"matern"`` for Matern 5/2."""
+
     def __post_init__(self) -> None:
         expected = "a finite number > 0, or several"
         several = partial(checked_items, expected=expected, check=positive_number)
+        one_of(self.kernel, "kernel", ("squared_exponential", "matern"))
         check_fields(
             self,
             lengthscale=positive_number if isinstance(self.lengthscale, Real) else several,
@@ -86,6 +91,8 @@ class FixedHyperparameters:
     def options(self) -> dict[str, Any]:
         """Them as a model's options; a list, since JSON has no tuples."""
         found = asdict(self)
+        if self.kernel == "squared_exponential":
+            del found["kernel"]
         if isinstance(self.lengthscale, tuple):
             found["lengthscale"] = list(self.lengthscale)
         return found

@@ -2,7 +2,8 @@ r"""Gaussian processes whose hyperparameters are given, not fitted.
 
 The setting of Tay et al. 2023 (Section 5: a length-scale fixed on the unit cube, outputscale 1) and
 of anybody who knows the hyperparameters from elsewhere: with them fixed a run has no fitting noise,
-and two runs on one data set agree to rounding. Kernels are squared-exponential.
+and two runs on one data set agree to rounding. Kernels are squared-exponential, as in the paper, or
+Matern 5/2.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from botorch.models import SingleTaskGP
 from botorch.models.kernels import CategoricalKernel
 from botorch.models.transforms.input import InputTransform
 from botorch.models.transforms.outcome import OutcomeTransform
-from gpytorch.kernels import RBFKernel, ScaleKernel
+from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.means import ConstantMean
 from gpytorch.mlls import MarginalLogLikelihood
 from torch import Tensor
@@ -29,9 +30,13 @@ from ax_costaware.queries import Conditional
 from ax_costaware.queries.argument_checks import (
     finite_number,
     numbers,
+    one_of,
     plain_value,
     positive_number,
 )
+
+KERNELS: dict[str, type[Kernel]] = {"squared_exponential": RBFKernel, "matern": MaternKernel}
+"""Kernels by name; that of Matern is the one with nu = 5/2."""
 
 
 def _nothing_to_fit(self: SingleTaskGP, mll: MarginalLogLikelihood, **_: Any) -> Any:
@@ -50,6 +55,7 @@ class FixedHyperparameterGP(ConfigurableGP):
         outputscale: Prior variance of the function, after the outcome transform.
         noise_variance: Variance of the observation noise, after the outcome transform.
         mean: Prior mean of the function, after the outcome transform.
+        kernel: ``"squared_exponential"``, or ``"matern"`` for Matern 5/2.
         input_transform: Applied to the inputs.
         outcome_transform: Applied to the outcomes; none by default, so that hyperparameters are in
             raw units.
@@ -69,6 +75,7 @@ class FixedHyperparameterGP(ConfigurableGP):
         outputscale: float = 1.0,
         noise_variance: float = 1e-4,
         mean: float = 0.0,
+        kernel: str = "squared_exponential",
         input_transform: InputTransform | None = None,
         outcome_transform: OutcomeTransform | None = None,
     ) -> None:
@@ -77,7 +84,9 @@ class FixedHyperparameterGP(ConfigurableGP):
             train_Y=train_Y,
             train_Yvar=train_Yvar,
             likelihood=known_noise(noise_variance) if train_Yvar is None else None,
-            covar_module=_kernel(train_X, train_X.shape[-1], lengthscale, outputscale),
+            covar_module=_kernel(
+                train_X, train_X.shape[-1], lengthscale, outputscale, kernel=kernel
+            ),
             mean_module=_constant(train_X, mean),
             input_transform=input_transform,
             outcome_transform=outcome_transform,
@@ -98,6 +107,7 @@ class FixedTimeVaryingGP(TimeVaryingGP):
         outputscale: Prior variance of the function, after the outcome transform.
         noise_variance: Variance of the observation noise, after the outcome transform.
         mean: Prior mean of the function, after the outcome transform.
+        kernel: As of ``FixedHyperparameterGP``.
         input_transform: Applied to the inputs; it has to leave the time as it is.
         outcome_transform: Applied to the outcomes; none by default, so that hyperparameters are in
             raw units.
@@ -118,6 +128,7 @@ class FixedTimeVaryingGP(TimeVaryingGP):
         outputscale: float = 1.0,
         noise_variance: float = 1e-4,
         mean: float = 0.0,
+        kernel: str = "squared_exponential",
         input_transform: InputTransform | None = None,
         outcome_transform: OutcomeTransform | None = None,
     ) -> None:
@@ -125,7 +136,9 @@ class FixedTimeVaryingGP(TimeVaryingGP):
             train_X=train_X,
             train_Y=train_Y,
             train_Yvar=train_Yvar,
-            covar_module=_kernel(train_X, train_X.shape[-1] - 1, lengthscale, outputscale),
+            covar_module=_kernel(
+                train_X, train_X.shape[-1] - 1, lengthscale, outputscale, kernel=kernel
+            ),
             forgetting=forgetting,
             noise=noise_variance if train_Yvar is None else None,
             mean_module=_constant(train_X, mean),
@@ -196,20 +209,22 @@ def _kernel(
     lengthscale: float | Sequence[float],
     outputscale: float,
     categorical: Sequence[int] = (),
+    kernel: str = "squared_exponential",
 ) -> ScaleKernel:
+    one_of(kernel, "kernel", KERNELS)
     positive_number(outputscale, "outputscale")
     if isinstance(plain_value(lengthscale), Real):
         positive_number(plain_value(lengthscale), "lengthscale")
     else:
         numbers(lengthscale, "lengthscale", d, positive_number)
-    kernel = ScaleKernel(mixed_kernel(d, categorical, RBFKernel)).to(like)
+    made = ScaleKernel(mixed_kernel(d, categorical, KERNELS[kernel])).to(like)
     # As tensors: GPyTorch rounds Python numbers to single precision.
-    kernel.outputscale = like.new_tensor(outputscale)
+    made.outputscale = like.new_tensor(outputscale)
     scales = like.new_tensor(lengthscale).expand(d)
-    for part in kernel.modules():
-        if isinstance(part, RBFKernel | CategoricalKernel):
+    for part in made.modules():
+        if isinstance(part, RBFKernel | MaternKernel | CategoricalKernel):
             part.lengthscale = scales if part.active_dims is None else scales[part.active_dims]
-    return kernel
+    return made
 
 
 def _constant(like: Tensor, mean: float) -> ConstantMean:

@@ -112,3 +112,20 @@ def test_what_is_no_hyperparameter(model: Any, given: dict[str, Any], message: s
     """GPyTorch spoke of a noise constraint, and a mean of NaN was taken."""
     with pytest.raises(InputError, match=message):
         model(*data(), **given)
+
+
+def test_matern_kernel_against_its_formula() -> None:
+    X, Y, Z = (torch.rand(n, d, dtype=torch.double) for n, d in ((6, 2), (6, 1), (4, 2)))
+    model = FixedHyperparameterGP(
+        X, Y, lengthscale=0.3, outputscale=2.0, noise_variance=1e-3, mean=0.5, kernel="matern"
+    )
+
+    def covariance(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
+        r = 5**0.5 * (A.unsqueeze(1) - B).square().sum(-1).sqrt() / 0.3
+        return 2.0 * (1 + r + r**2 / 3) * (-r).exp()
+
+    K = covariance(X, X) + 1e-3 * torch.eye(6, dtype=torch.double)
+    mean = 0.5 + covariance(Z, X) @ torch.linalg.solve(K, Y - 0.5)
+    assert torch.allclose(model.posterior(Z).mean, mean, atol=1e-9)
+    with pytest.raises(InputError, match=r"kernel='rbf': expected one of"):
+        FixedHyperparameterGP(X, Y, kernel="rbf")

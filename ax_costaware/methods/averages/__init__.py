@@ -142,6 +142,11 @@ class Targets(Method):
         one_of(self.acquisition, "acquisition", get_args(Information))
         given, expected = self.hyperparameters, "FixedHyperparameters, or None for fitted ones"
         instance_of(given, "hyperparameters", FixedHyperparameters | None, expected)
+        if given is not None and given.kernel != "squared_exponential":
+            raise InputError(
+                f"hyperparameters={given!r}: expected kernel='squared_exponential', which is a "
+                "product over the inputs, as averages need."
+            )
         if given is None:
             return
         set_fields(self, winsorize=False)
