@@ -19,13 +19,13 @@ from ax.core.arm import Arm
 from ax.core.data import Data
 from ax.core.data_utils import ExperimentData
 from ax.core.experiment import Experiment
-from ax.core.observation import ObservationFeatures
+from ax.core.observation import ObservationData, ObservationFeatures
 from ax.core.optimization_config import OptimizationConfig
 from ax.core.search_space import SearchSpace
-from ax.core.types import TModelPredictArm
+from ax.core.types import TModelPredict, TModelPredictArm
 from ax.exceptions.core import UnsupportedError
 from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
-from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
+from ax.generators.torch.botorch_modular.surrogate import Surrogate, SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig
 from botorch.utils.datasets import SupervisedDataset
 from pandas import DataFrame
@@ -51,18 +51,16 @@ def adapter_of(experiment: Experiment, loop: Loop, problem: Problem) -> TorchAda
         loop: The loop of the method.
         problem: What the next decision is made from, with an observed trial at least.
 
-    Raises:
-        UnsupportedError: If the views would mislead: outcomes are averages, or drift.
+    Returns:
+        The adapter. Where predictions would mislead, since outcomes are averages, or drift, it
+        refuses them with the reason; analyses that need no model go on.
     """
     method = loop.method
+    config = check_optimization_config(experiment.optimization_config)
     reason = None if method.measures_points else "averages of what is wanted"
     reason = "of different times, and drift" if method.sees_time else reason
     if reason is not None:
-        raise UnsupportedError(
-            f"Ax's own model views do not apply here, since outcomes are {reason}: see "
-            "ax_costaware.recommend(client) and the cards of ax_costaware.overview."
-        )
-    config = check_optimization_config(experiment.optimization_config)
+        return _Refusing(experiment=experiment, reason=reason)
     generator = _Generator(problem, method, _spec_of(loop, problem))
     return _Adapter(
         experiment=_realized(experiment, problem),
@@ -247,3 +245,59 @@ class _Adapter(TorchAdapter):
         metric = problem.objective
         prediction = ({metric: float(means[best])}, {metric: {metric: float(variances[best])}})
         return self._of.trials[trials[best].index].arms[0], prediction
+
+
+class _Refusing(TorchAdapter):
+    """It has no model: predictions are refused with the reason.
+
+    Args:
+        experiment: The experiment.
+        reason: What outcomes are.
+    """
+
+    def __init__(self, experiment: Experiment, reason: str) -> None:
+        self._error = UnsupportedError(
+            f"Ax's own model views do not apply here, since outcomes are {reason}: see "
+            "ax_costaware.recommend(client) and the cards of ax_costaware.overview."
+        )
+        generator = _NoModel(self._error)
+        super().__init__(experiment=experiment, generator=generator, fit_on_init=False)
+
+    def predict(
+        self,
+        observation_features: list[ObservationFeatures],
+        use_posterior_predictive: bool = False,
+    ) -> TModelPredict:
+        """Refuse."""
+        raise self._error
+
+    def cross_validate(
+        self,
+        cv_training_data: ExperimentData,
+        cv_test_points: list[ObservationFeatures],
+        use_posterior_predictive: bool = False,
+    ) -> list[ObservationData]:
+        """Refuse, also when Ax looks for the trial that is best by the model."""
+        raise self._error
+
+
+class _NoModel(BoTorchGenerator):
+    """A generator without a surrogate, by which Ax skips the analyses that need predictions."""
+
+    def __init__(self, error: UnsupportedError) -> None:
+        super().__init__()
+        self._error = error
+
+    @property
+    def can_predict(self) -> bool:
+        """No."""
+        return False
+
+    @property
+    def surrogate(self) -> Surrogate:
+        """Refused: sensitivities are of the model."""
+        raise self._error
+
+    def cross_validate(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        """Refuse."""
+        raise self._error

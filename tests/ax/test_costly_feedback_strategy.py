@@ -8,16 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from ax.adapter.cross_validation import cross_validate
-from ax.analysis.plotly.objective_p_feasible_frontier import ObjectivePFeasibleFrontierPlot
 from ax.api.client import Client
 from ax.core.trial_status import TrialStatus
 from ax.core.utils import extract_pending_observations
-from ax.exceptions.core import DataRequiredError, UnsupportedError, UserInputError
+from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.service.ax_client import AxClient
 from ax.service.utils.instantiation import ObjectiveProperties
-from ax.utils.sensitivity.sobol_measures import ax_parameter_sens
-from botorch.utils.sampling import manual_seed
+from botorch.models import SingleTaskGP
 
 from ax_costaware import (
     BernoulliRule,
@@ -32,9 +29,8 @@ from ax_costaware import (
     recommend,
     spending,
 )
-from ax_costaware.ax_bridge.adapter import CostAwareAdapter
-from ax_costaware.ax_bridge.nodes import fitted_adapter
-from ax_costaware.ax_bridge.transforms import TIME
+from ax_costaware.ax_bridge.node import fitted_problem
+from ax_costaware.core import Problem
 from ax_costaware.policies.query_rules import RIVAL_CORRELATION
 from tests.ax.feedback_toy import (
     FAST,
@@ -50,9 +46,9 @@ from tests.ax.feedback_toy import (
 pytestmark = pytest.mark.usefixtures("short_searches")
 
 
-def adapter_of(client: Client) -> CostAwareAdapter:
-    """The strategy's adapter, fitted to all data."""
-    return fitted_adapter(client._experiment, client._generation_strategy)
+def problem_of(client: Client) -> Problem:
+    """What the next decision is made from."""
+    return fitted_problem(client._experiment, client._generation_strategy)
 
 
 def posterior_at(client: Client, time: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -146,7 +142,7 @@ def test_a_skipped_trial_is_neither_pending_nor_failed() -> None:
     client = make_client(rule=BernoulliRule(0.0), beta=0.5)
     run_trials(client, 8)
     pending = extract_pending_observations(client._experiment)
-    assert pending is not None, "what the adapter has to put right"
+    assert pending is not None, "what the node has to put right"
     statuses = {trial.status for trial in client._experiment.trials.values()}
     assert statuses == {TrialStatus.COMPLETED}
     assert [entry.skipped for entry in spending(client).entries] == [False] * 4 + [True] * 4
@@ -166,13 +162,13 @@ def test_what_is_reported_counts_not_what_was_asked_for() -> None:
     assert not query(client, index).measure
     assert query(client, index).expected_cost == 0.0
     complete_trial(client, index, {"y": objective(dict(arm), index)})
-    assert len(adapter_of(client).get_training_data().arm_data) == 5
+    assert len(problem_of(client).observed) == 5
     asking = make_client(rule=FullFeedback(), cost=2.5)
     run_trials(asking, 4)
     (index,) = asking.get_next_trials(max_trials=1)
     assert query(asking, index).measure
     complete_trial(asking, index)
-    assert len(adapter_of(asking).get_training_data().arm_data) == 4
+    assert len(problem_of(asking).observed) == 4
     assert [spending(c).entries[4].charged for c in (client, asking)] == [2.5, 0.0]
     assert record(asking, index)["decision"]["now"] == 4.0
 
@@ -251,7 +247,7 @@ def test_several_trials_at_once_and_out_of_order() -> None:
     client.mark_trial_failed(7)
     client.mark_trial_abandoned(1)
     run_trials(client, 1)
-    assert len(adapter_of(client).get_training_data().arm_data) == 8
+    assert len(problem_of(client).observed) == 8
 
 
 def test_trials_that_are_not_measured_push_nobody_away() -> None:
@@ -283,8 +279,9 @@ def test_time_in_a_metric() -> None:
             assert record(client, index)["decision"]["now"] == pytest.approx(hours)
     measured = [i for i in range(10) if record(client, i)["measure"]]
     assert 4 < len(measured) < 10
-    adapter = adapter_of(client)
-    times = adapter.botorch_model.train_inputs[0][:, -1]
+    model = problem_of(client).model
+    assert isinstance(model, SingleTaskGP)
+    times = model.train_inputs[0][:, -1]
     assert times.tolist() == [1e6 + 100.0 * i for i in measured]
 
 
@@ -324,71 +321,46 @@ def test_experiments_that_do_not_fit(
         client.get_next_trials(max_trials=1)
 
 
-def test_recommendation_and_predictions_are_of_now() -> None:
-    """The best posterior mean at the time of the next trial, and Ax's own predictions there."""
+def test_recommendations_are_of_now() -> None:
+    """The best posterior mean at the time of the next trial."""
     client = make_client(rule=FullFeedback())
     run_trials(client, 8)
     for _ in range(2):
-        now = len(client._experiment.trials)
-        grid, mean, sd = posterior_at(client, now)
+        _, mean, _ = posterior_at(client, len(client._experiment.trials))
         best = recommend(client)
         assert best.expected_value > float(mean.max()) - 1e-6
         assert all(best.expected_value >= other.expected_value for other in best.alternatives)
-        (prediction,) = client.predict([best.parameters])
-        assert prediction["y"][0] == pytest.approx(best.expected_value, abs=1e-9)
-        (prediction,) = client.predict([{"x1": 0.25, "x2": 0.75}])
-        at = int((grid - torch.tensor([0.25, 0.75], dtype=torch.double)).norm(dim=-1).argmin())
-        assert prediction["y"] == pytest.approx((float(mean[at]), float(sd[at])), abs=1e-6)
         # A round without a measurement: the model is not fitted again, but time has passed.
         (index,) = client.get_next_trials(max_trials=1)
         complete_trial(client, index)
-    parameters, _, index, _ = client.get_best_parameterization()
+
+
+def test_views_of_ax_refuse_what_drifts() -> None:
+    """They know no time; what needs no model works."""
+    client = make_client(rule=FullFeedback())
+    run_trials(client, 5)
+    for ask in (
+        lambda: client.predict([{"x1": 0.25, "x2": 0.75}]),
+        lambda: client.get_best_parameterization(),
+    ):
+        with pytest.raises(UnsupportedError, match=r"different times, and drift: see .*recommend"):
+            ask()
+    parameters, _, index, _ = client.get_best_parameterization(use_model_predictions=False)
     assert parameters == arm_of(client, index)
-    adapter = client._generation_strategy.adapter
-    assert adapter is not None
-    assert len(cross_validate(adapter)) == 8
+    cards = [card for group in client.compute_analyses(display=False) for card in group.flatten()]
+    assert {"Summary", "BestTrials", "GenerationStrategyGraph"} <= {card.name for card in cards}
+    refused = [card for card in cards if "Error" in type(card).__name__]
+    assert all("different times, and drift" in card.subtitle for card in refused)
 
 
-def test_sensitivities_are_of_the_present() -> None:
-    """Ax's analysis varies the parameters at the time of the last outcome, and not the time."""
-    client = make_client(initial_trials=0, forgetting=0.5)
-    for x1, x2, value in ((0.0, 0.5, 0.0), (1.0, 0.5, 1.0), (0.5, 0.0, 0.0), (0.5, 1.0, 1.0)):
-        index = client.attach_trial({"x1": x1, "x2": x2})
-        complete_trial(client, index, value)
-        for _ in range(4 * (index == 1)):
-            complete_trial(client, client.attach_trial({"x1": 0.5, "x2": 0.5}))
-    adapter = adapter_of(client)
-    with manual_seed(0):
-        found = ax_parameter_sens(adapter, order="total", num_mc_samples=1024)["y"]
-    assert abs(found["x2"]) > 0.8
-    assert abs(found["x1"]) < 0.2
-    assert abs(found[TIME]) < 0.05, "but for the error of the samples"
-
-
-def test_the_plot_of_feasibility_is_of_the_present() -> None:
-    client = make_client(metrics=("heat",), rule=FullFeedback())
-    client.configure_optimization(objective="y", outcome_constraints=["heat <= 0.8"])
-    for _ in range(6):
-        for index, arm in client.get_next_trials(max_trials=1).items():
-            complete_trial(client, index, {"y": objective(arm, index), "heat": float(arm["x1"])})
-    frontier = ObjectivePFeasibleFrontierPlot(num_points_to_generate=2)
-    (card,) = client.compute_analyses([frontier], display=False)
-    assert card.name == "ObjectivePFeasibleFrontierPlot", card.blob
-    assert card.df["arm_name"].str.startswith("frontier").sum() == 2
-    ((index, _),) = client.get_next_trials(max_trials=1).items()
-    assert record(client, index)["phase"] == "rule"
-
-
-def test_best_parameterization_is_the_best_now() -> None:
-    """Of two points that were equally good the one that was measured later."""
+@pytest.mark.usefixtures("full_searches")
+def test_of_two_points_that_were_equally_good_the_later_is_best_now() -> None:
     client = make_client(initial_trials=0, forgetting=0.3)
     for x1 in (0.1, 0.9, 0.5):
         index = client.attach_trial({"x1": x1, "x2": 0.5})
         complete_trial(client, index, {"y": 0.0 if x1 == 0.5 else 1.0})
     run_trials(client, 1)
-    best = adapter_of(client).model_best_point()
-    assert best is not None
-    assert best[0].parameters["x1"] == 0.9
+    assert float(recommend(client).parameters["x1"]) > 0.6
 
 
 def test_fixed_parameters() -> None:
@@ -425,11 +397,8 @@ def test_several_arms_are_refused() -> None:
         run_trials(client, 1)
 
 
-def test_no_initial_design_needs_an_attached_trial() -> None:
-    """With ``initial_trials=0`` the model decides from what the user attached."""
+def test_without_an_initial_design_the_model_decides_from_what_was_attached() -> None:
     client = make_client(initial_trials=0)
-    with pytest.raises(DataRequiredError, match="attach one"):
-        client.get_next_trials(max_trials=1)
     index = client.attach_trial({"x1": 0.2, "x2": 0.4})
     complete(client, index, {"x1": 0.2, "x2": 0.4})
     run_trials(client, 1)

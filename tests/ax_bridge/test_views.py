@@ -204,7 +204,7 @@ def test_views_that_would_mislead_are_refused(toy: Any, reason: str) -> None:
     with pytest.raises(UnsupportedError, match=message):
         client.predict([arm_of(client, 0)])
     with pytest.raises(UnsupportedError, match=message):
-        client._generation_strategy.adapter  # noqa: B018
+        client.get_best_parameterization()
     client.get_next_trials(max_trials=1)
 
 
