@@ -90,8 +90,8 @@ def indirect_query_strategy(
             one query again and again where answers are noisy or the law is learned; or
             ``"max_value_entropy_noise_aware"``, the same with an account of the answer's noise.
             Where no query tells of the value (less than 1e-6 nats) the first decides.
-        initial_trials: Quasi-random queries before the model decides. With 0 the experiment needs a
-            trial with data, attached, before the first is asked for.
+        initial_trials: Quasi-random queries before the model decides. With 0 the first
+            outcome ends them, be it of an attached trial.
         max_trial_cost: What any one trial may cost; None for no limit.
         charge_initial: Whether the initial trials are paid from the budget.
         hyperparameters: ``FixedHyperparameters`` of the model of the objective over the points, on
@@ -184,8 +184,8 @@ def resolution_tree_strategy(
         acquisition: What a cell is to tell of, by default the best value (CMETS, as published); see
             ``indirect_query_strategy``.
         initial_trials: Cells that are measured before the model decides, the coarsest first. None:
-            the whole space and the cells of level 1. With 0 the experiment needs a trial with data,
-            attached, before the first is asked for.
+            the whole space and the cells of level 1. With 0 the first outcome ends them,
+            be it of an attached trial.
         max_trial_cost: What any one trial may cost; None for no limit.
         charge_initial: Whether the initial trials are paid from the budget.
         hyperparameters: ``FixedHyperparameters`` of the model of the objective, on the unit cube of
@@ -269,7 +269,7 @@ def fidelity_strategy(
         cost_model: How the log of a cost is learned: ``"gp"``, ``"linear"``, or ``"trend"``, their
             sum, by which costs go on rising where nothing was tried.
         initial_trials: Quasi-random trials, in their fidelities, too, before the model decides.
-            With 0 the experiment needs a trial with data, attached, before the first is asked for.
+            With 0 the first outcome ends them, be it of an attached trial.
         initial_share: Share of the budget that the initial trials keep to: quasi-random points are
             left out that would leave too little of it to the others, so that most of them are at
             cheap fidelities; it ends when it has cost its share, with three outcomes at least.

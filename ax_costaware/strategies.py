@@ -112,8 +112,8 @@ def control_set_strategy(
         beta: Weight of the standard deviation in the upper confidence bound ``mu + beta * sigma``:
             a number, or ``TheoreticalBeta``.
         acquisition: What is maximised in expectation: ``"ucb"``, ``"ei"`` or ``"ts"``.
-        initial_trials: Quasi-random trials before the model decides. With 0 the experiment needs a
-            trial with data, attached, before the first is asked for.
+        initial_trials: Quasi-random trials before the model decides. With 0 the first
+            outcome ends them, be it of an attached trial.
         initial_control_sets: Names of the control sets that the initial trials cycle through; by
             default those of the cheapest cost, or all of them where a cost is unknown.
         max_trial_cost: What any one trial may be expected to cost; None for no limit. Costs that
@@ -223,8 +223,8 @@ def gittins_strategy(
             the budget that is left; or ``"gittins"``, the index.
         cost_model: How the log of a cost is learned: ``"gp"``, ``"linear"``, or ``"trend"``, their
             sum, by which costs go on rising where nothing was tried.
-        initial_trials: Quasi-random trials before the model decides. With 0 the experiment needs a
-            trial with data, attached, before the first is asked for.
+        initial_trials: Quasi-random trials before the model decides. With 0 the first
+            outcome ends them, be it of an attached trial.
         initial_share: Share of the budget that the initial trials keep to: quasi-random points are
             left out that would leave too little of it to the others; learned costs are expected
             from the first report on. Once it has cost its share, and has three outcomes, the model
@@ -320,7 +320,7 @@ def costly_feedback_strategy(
             since the start, not hours left. The next trial is taken to be later than the last
             report by the median step between reports.
         initial_trials: Quasi-random trials, all measured, before the model decides. With 0 the
-            experiment needs a trial with data, attached, before the first is asked for.
+            first outcome ends them, be it of an attached trial.
         max_trial_cost: What a measurement may cost, as for the other strategies; no less than
             ``cost``, for all cost the same.
         charge_initial: Whether the initial trials are paid from the budget.

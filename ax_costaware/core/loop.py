@@ -21,6 +21,7 @@ from botorch.optim.optimize_mixed import optimize_acqf_mixed_alternating
 from ax_costaware.core.curves import CurvePoint, curve_points
 from ax_costaware.core.decision import check_all, next_trial, recommended
 from ax_costaware.core.failures import are_in_vain
+from ax_costaware.core.history import check_inputs
 from ax_costaware.core.lending import (
     MOST_DRAWS,
     OPTIMIZER,
@@ -174,7 +175,7 @@ class Loop:
         """Return the model of the objective (None), or of another outcome.
 
         Raises:
-            InputError: If no trial has a value of that outcome.
+            InputError: If no trial has a value of that outcome, or an input is no number.
         """
         method, name = self.method, problem.objective if metric is None else metric
         if metric is None:
@@ -192,6 +193,7 @@ class Loop:
                 f"complete a trial with it, as in complete_trial(client, i, {{{name!r}: ...}}), or "
                 f"add it to an earlier one, by client.attach_data(i, {{{name!r}: ...}})."
             )
+        check_inputs(trials)
         indices = [trial.index for trial in trials]
         points = [p for p in curve_points(method, problem, name) if p.trial_index in indices]
         variances = _variances([trial.errors.get(name) for trial in trials], points)
