@@ -12,12 +12,12 @@ import torch
 from ax.analysis.plotly.objective_p_feasible_frontier import ObjectivePFeasibleFrontierPlot
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig, StorageConfig
-from ax.exceptions.core import DataRequiredError, OptimizationShouldStop, UserInputError
+from ax.exceptions.core import OptimizationShouldStop, UserInputError
 from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
 
 import ax_costaware as ac
 from ax_costaware.analysis import overview
-from ax_costaware.ax_bridge.nodes import fitted_adapter
+from ax_costaware.ax_bridge.node import fitted_problem
 from ax_costaware.models import FixedHyperparameterGP
 from tests.ax.gittins_toy import COST, FAST, record
 from tests.fresh import FreshProcess
@@ -65,8 +65,7 @@ def ran() -> Client:
 def test_each_outcome_has_a_model_of_its_own() -> None:
     """The hyperparameters that are given are the objective's; data are raw and complete."""
     client = ran()
-    adapter = fitted_adapter(client._experiment, client._generation_strategy)
-    problem = adapter.problem()
+    problem = fitted_problem(client._experiment, client._generation_strategy)
     (constraint,) = problem.constraints
     other = constraint.fit()
     assert isinstance(problem.model, FixedHyperparameterGP)
@@ -75,7 +74,6 @@ def test_each_outcome_has_a_model_of_its_own() -> None:
         mean = other.posterior(problem.evaluated).mean.squeeze(-1)
     waste = [outcomes(trial.inputs)["waste"] for trial in problem.observed]
     assert mean.numpy() == pytest.approx(np.array(waste), abs=0.02)
-    assert adapter.outcomes == ["waste", "y"] or adapter.outcomes == ["y", "waste"]
     (predicted,) = client.predict([{"x1": 0.8, "x2": 0.3}])
     assert predicted["waste"][0] < 0.05
 
@@ -116,11 +114,11 @@ def test_cards() -> None:
 
 
 def test_a_plot_that_fails_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ax's puts acquisition functions of its own into the strategy's generator."""
+    """Ax's puts acquisition functions of its own into the generator that it is given."""
     client = make_client(seed=1)
     run(client, 6)
 
-    def fail(*_: Any) -> None:
+    def fail(*_: Any, **__: Any) -> None:
         raise RuntimeError("no points")
 
     with monkeypatch.context() as patch:
@@ -152,10 +150,13 @@ def test_bounds_that_come_change_and_go() -> None:
     ((index, _),) = client.get_next_trials(max_trials=1).items()
     assert "feasibility" not in record(client, index)["decision"]
     client.configure_optimization(objective="y", outcome_constraints=["smell <= 1"])
-    with pytest.raises(DataRequiredError, match=r"\['smell'\], which .* or add them to an earlier"):
-        client.get_next_trials(max_trials=1)
-    client.attach_data(0, {"smell": 0.5})
-    assert len(client.get_next_trials(max_trials=1)) == 1
+    # Nothing is known of it, so that the initial design goes on until something is.
+    ((index, _),) = client.get_next_trials(max_trials=1).items()
+    assert record(client, index)["phase"] == "initial"
+    for index in (0, 1):
+        client.attach_data(index, {"smell": 0.5})
+    ((index, _),) = client.get_next_trials(max_trials=1).items()
+    assert record(client, index)["phase"] == "rule"
 
 
 def test_what_is_missing_is_named() -> None:

@@ -22,7 +22,7 @@ from ax_costaware import (
     save,
     spending,
 )
-from ax_costaware.ax_bridge.nodes import method_of
+from ax_costaware.ax_bridge.node import method_of
 from ax_costaware.ax_bridge.records import problem_of
 from tests.ax.gittins_toy import arm_of, make_client, objective, run_trials, true_cost
 from tests.fresh import FreshProcess
@@ -75,7 +75,7 @@ def test_next_decision_after_reload_is_the_same(
     assert len({d["record"]["decision"]["lambda"] for d in held[2:]}) == 1
     assert len({d["record"]["decision"]["lambda"] for d in again[2:]}) == 3
     assert learned[-1]["record"]["decision"]["relative_lambda"] < 3.0
-    assert TINY < learned[-1]["record"]["expected_cost"] < 4 * TINY
+    assert 0.4 * TINY < learned[-1]["record"]["expected_cost"] < 4 * TINY
     for run in runs:
         run.assert_resumed_alike(fresh_process)
 

@@ -36,8 +36,8 @@ from ax_costaware import (
     spending,
 )
 from ax_costaware.acquisition import gittins_index, lambda_for_budget
-from ax_costaware.ax_bridge.adapter import CostAwareAdapter
-from ax_costaware.ax_bridge.nodes import fitted_adapter
+from ax_costaware.ax_bridge.node import fitted_problem, method_of_class
+from ax_costaware.core import Problem
 from ax_costaware.methods.gittins import Gittins
 from ax_costaware.methods.priced import cost_function
 from tests.ax.gittins_toy import (
@@ -56,15 +56,15 @@ from tests.repeats import mostly_slow
 pytestmark = pytest.mark.usefixtures("short_searches")
 
 
-def adapter_of(client: Client) -> CostAwareAdapter:
-    """The strategy's adapter, fitted to all data."""
-    return fitted_adapter(client._experiment, client._generation_strategy)
+def problem_now(client: Client) -> Problem:
+    """Return what the next decision is made from."""
+    return fitted_problem(client._experiment, client._generation_strategy)
 
 
 def posterior(client: Client, X: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Posterior mean and standard deviation of the strategy's model at points of the square."""
     with torch.no_grad():
-        found = adapter_of(client).botorch_model.posterior(X.unsqueeze(-2))
+        found = problem_now(client).model.posterior(X.unsqueeze(-2))
     return found.mean.flatten(), found.variance.flatten().sqrt()
 
 
@@ -80,7 +80,7 @@ def test_run_until_nothing_is_worth_its_cost(minimize: bool) -> None:
     """Every decision solves the equation of the index and is the largest; the stop says all."""
     sign, lmbda, X = (-1.0 if minimize else 1.0), 0.003, grid()
     client = make_client(
-        minimize, lmbda=lmbda, acquisition="gittins", num_restarts=8, raw_samples=256
+        minimize, lmbda=lmbda, acquisition="gittins", num_restarts=20, raw_samples=1024
     )
     run_trials(client, 4, sign)
     end = None
@@ -293,10 +293,8 @@ def test_learned_costs() -> None:
     mean, sd = (decided["decision"][name] for name in ("cost_log_mean", "cost_log_sd"))
     assert decided["expected_cost"] == pytest.approx(math.exp(mean + sd**2 / 2))
     assert abs(mean - math.log(true_cost(dict(arm)))) < 3 * sd + 0.1
-    adapter = adapter_of(client)
-    assert isinstance(adapter.method, Gittins)
-    problem = adapter.problem()
-    model: Any = cost_function(adapter.method, problem)
+    problem = problem_now(client)
+    model: Any = cost_function(method_of_class(client._generation_strategy, Gittins), problem)
     point = problem.space.encode([arm_of(client, 2)])
     fitted = math.e ** float(model.log_moments(point)[0][0])
     assert fitted == pytest.approx(true_cost(arm_of(client, 2)), rel=0.1)
@@ -511,7 +509,10 @@ def test_parameter_constraints() -> None:
 
 @pytest.mark.usefixtures("full_searches")
 def test_decisions_do_not_depend_on_the_unit_of_parameters() -> None:
-    """Ax's optimisers would take any point for the best one where slopes are per tiny unit."""
+    """BoTorch's optimizers take any point for the best one where slopes are per tiny unit.
+
+    Beyond a range of 1e4 another one searches, which ends elsewhere on a flat top.
+    """
     found = []
     for unit in (1.0, 1e6):
         client = Client()
@@ -527,7 +528,7 @@ def test_decisions_do_not_depend_on_the_unit_of_parameters() -> None:
             for index, arm in client.get_next_trials(max_trials=1).items():
                 found.append({name: float(value) / unit for name, value in arm.items()})
                 complete_trial(client, index, objective(found[-1]))
-    assert found[6:] == [pytest.approx(arm, abs=2e-3) for arm in found[:6]]
+    assert found[6:] == [pytest.approx(arm, abs=1e-2) for arm in found[:6]]
 
 
 def test_several_arms_are_refused() -> None:
@@ -539,11 +540,12 @@ def test_several_arms_are_refused() -> None:
         run_trials(client, 1)
 
 
-def test_no_initial_design_needs_an_attached_trial() -> None:
-    """With ``initial_trials=0`` the model decides from what the user attached."""
+def test_without_an_initial_design_the_model_decides_once_there_is_an_outcome() -> None:
+    """With ``initial_trials=0`` a trial is quasi-random only where nothing was attached."""
     client = make_client(initial_trials=0, lmbda=0.003)
-    with pytest.raises(DataRequiredError, match="attach one"):
-        client.get_next_trials(max_trials=1)
+    run_trials(client, 2)
+    assert [record(client, index)["phase"] for index in range(2)] == ["initial", "rule"]
+    client = make_client(initial_trials=0, lmbda=0.003)
     index = client.attach_trial({"x1": 0.2, "x2": 0.4})
     complete(client, index, {"x1": 0.2, "x2": 0.4})
     run_trials(client, 1)

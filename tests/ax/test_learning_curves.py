@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from ax.adapter.cross_validation import cross_validate
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig, StorageConfig
 from ax.core.utils import extract_pending_observations
@@ -24,9 +23,9 @@ from ax_costaware import (
     recommend,
     spending,
 )
-from ax_costaware.ax_bridge.adapter import CostAwareAdapter
-from ax_costaware.ax_bridge.nodes import fitted_adapter, method_of
+from ax_costaware.ax_bridge.node import fitted_problem, method_of
 from ax_costaware.ax_bridge.records import live_observations, past_trials
+from ax_costaware.core import Problem
 from ax_costaware.core.curves import thinned
 from tests.fresh import FreshProcess
 from tests.resuming import Run
@@ -80,8 +79,21 @@ def trials_of(client: Client) -> Any:
     return past_trials(client._experiment, method_of(client._generation_strategy))
 
 
-def adapter_of(client: Client) -> CostAwareAdapter:
-    return fitted_adapter(client._experiment, client._generation_strategy)
+def problem_now(client: Client) -> Problem:
+    return fitted_problem(client._experiment, client._generation_strategy)
+
+
+def model_inputs(client: Client) -> torch.Tensor:
+    model: Any = problem_now(client).model
+    (found,) = model.train_inputs
+    return found
+
+
+def learned(model: Any) -> tuple[list[float], list[float]]:
+    """Return the outcomes that a model was fitted to, and the variances of their noise."""
+    targets, noise = model.train_targets.unsqueeze(-1), model.likelihood.noise.unsqueeze(-1)
+    Y, Yvar = model.outcome_transform.untransform(targets, noise)
+    return Y.flatten().tolist(), Yvar.flatten().tolist()
 
 
 def test_a_run_is_stored_and_goes_on_as_it_would_have(
@@ -121,9 +133,9 @@ def test_the_model_is_that_of_trials_at_all_steps() -> None:
         report(client, index, arm)
         for step in (*thinned(range(1, epochs)), epochs):
             complete_trial(alike, attach(alike, x, step)[0], round(score(arm, step), 10))
-    X = adapter_of(client).space().encode([{"x": 0.4, "epochs": e} for e in (2, 20, 50)])
+    X = problem_now(client).space.encode([{"x": 0.4, "epochs": e} for e in (2, 20, 50)])
     with torch.no_grad():
-        ours, theirs = (adapter_of(c).botorch_model.posterior(X) for c in (client, alike))
+        ours, theirs = (problem_now(c).model.posterior(X) for c in (client, alike))
     assert torch.allclose(ours.mean, theirs.mean, atol=1e-4)
     assert torch.allclose(ours.variance, theirs.variance, rtol=0.05)
     # Charged once, deployed once.
@@ -148,17 +160,16 @@ def test_a_trial_is_of_the_epochs_that_it_has_come_to() -> None:
             client.mark_trial_early_stopped(index)
         elif status == "fail":
             client.mark_trial_failed(index)
-    problem = adapter_of(client).problem()
+    problem = problem_now(client)
     # What has failed, or not begun, is no outcome; the step of no training is no point.
     assert [(t.index, t.inputs["epochs"]) for t in problem.observed] == [(0, 7), (1, 12), (2, 5)]
-    (model_inputs,) = adapter_of(client).botorch_model.train_inputs
-    assert len(model_inputs) == 7 + 11 + 5
+    assert len(model_inputs(client)) == 7 + 11 + 5
     # A last outcome without a step is of what was planned.
     complete_trial(client, 2, -0.1)
-    assert adapter_of(client).problem().observed[2].inputs["epochs"] == 50
+    assert problem_now(client).observed[2].inputs["epochs"] == 50
     # One of all curves was made longer in between.
     client.attach_data(2, {"score": -0.2}, progression=20)
-    assert len(adapter_of(client).botorch_model.train_inputs[0]) == 7 + 11 + 7
+    assert len(model_inputs(client)) == 7 + 11 + 7
 
 
 def test_a_trial_that_has_reported_progress_is_still_under_way() -> None:
@@ -179,27 +190,6 @@ def test_a_trial_that_has_reported_progress_is_still_under_way() -> None:
     assert under_way() == [1]
 
 
-def test_a_cross_validation_holds_out_whole_curves() -> None:
-    client = make_client()
-    for index in range(4):
-        report(client, *attach(client, 0.2 * index, 5 + index))
-    adapter = adapter_of(client)
-    seen = []
-    convert = adapter._convert_experiment_data
-
-    def spied(*args: Any, **kwargs: Any) -> Any:
-        found = convert(*args, **kwargs)
-        seen.append(found[0][0].group_indices.tolist())
-        return found
-
-    adapter._convert_experiment_data = spied  # type: ignore[method-assign]
-    results = cross_validate(adapter)
-    assert len(results) == 4
-    for trials in seen:
-        (held_out,) = {*range(4)} - {*trials}
-        assert len(trials) == sum(5 + i for i in range(4) if i != held_out)
-
-
 def test_standard_errors_and_other_metrics() -> None:
     """A list for each metric; one value is of the last step."""
     client = make_client(cost="seconds")
@@ -216,8 +206,8 @@ def test_standard_errors_and_other_metrics() -> None:
     index, _ = attach(client, 0.7, 2)
     scores = torch.tensor([-0.3, -0.2])
     complete_trial(client, index, {"score": scores, "seconds": 2.0}, progression=[1, 2])
-    (data,) = adapter_of(client).generator.surrogate.training_data
-    assert data.Yvar.flatten().tolist() == pytest.approx([0.04, 0.04, 0.01, 0.04, 0.04])
+    _, variances = learned(problem_now(client).model)
+    assert variances == pytest.approx([0.04, 0.04, 0.01, 0.04, 0.04])
     assert spending(client).spent == 4.5
 
 
@@ -230,9 +220,11 @@ def test_curves_of_constrained_outcomes_are_learned_from() -> None:
         complete_trial(
             client, index, {"score": [-0.3, -0.2, -0.1], "size": sizes}, progression=[1, 2, 3]
         )
-    data = {d.outcome_names[0]: d for d in adapter_of(client).generator.surrogate.training_data}
-    assert data["size"].Y.flatten().tolist() == pytest.approx([0.4, 0.4, 0.1, 0.2, 0.1, 0.3])
-    assert len(data["score"].Y) == 6
+    problem = problem_now(client)
+    (constraint,) = problem.constraints
+    sizes, _ = learned(constraint.fit())
+    assert sizes == pytest.approx([0.4, 0.4, 0.1, 0.2, 0.1, 0.3])
+    assert len(model_inputs(client)) == 6
     best = recommend(client)
     assert best.parameters["epochs"] == 50
     assert best.feasibility is not None
@@ -299,13 +291,13 @@ def test_other_methods_learn_from_the_last_outcome() -> None:
         for step in (1, 2 + index):
             client.attach_data(index, {"score": score(arm, step)}, progression=step)
         client.complete_trial(index)
-    problem = adapter_of(client).problem()
+    problem = problem_now(client)
     assert [trial.inputs["epochs"] for trial in problem.observed] == [5, 5]
     assert [trial.outcome for trial in problem.observed] == pytest.approx(
         [score({"x": 0.3 * i}, 2 + i) for i in range(2)]
     )
     with torch.no_grad():
-        assert len(adapter_of(client).botorch_model.train_inputs[0]) == 2
+        assert len(model_inputs(client)) == 2
 
 
 def test_trials_go_on_from_earlier_ones(tmp_path: Path, fresh_process: FreshProcess) -> None:

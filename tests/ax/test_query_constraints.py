@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from ax.api.client import Client
+from ax.exceptions.core import UnsupportedError
 
 import ax_costaware as ac
 from ax_costaware.analysis import overview
-from ax_costaware.ax_bridge.nodes import fitted_adapter
+from ax_costaware.ax_bridge.node import fitted_problem
 from ax_costaware.models import ConditionalMeanProcess, TimeVaryingGP
 from ax_costaware.models.cached_posterior import only_model
 from tests.ax import feedback_toy, indirect_toy, toy, tree_toy
@@ -101,12 +102,13 @@ def test_averages(name: str) -> None:
     assert decision["acquisition"] == "joint_entropy"
     assert 0.0 <= decision["recommendation"]["feasibility"] <= 1.0
     assert "within the bounds of other outcomes" in ac.query(client, last).why
-    adapter = fitted_adapter(client._experiment, client._generation_strategy)
-    (constraint,) = adapter.problem().constraints
+    (constraint,) = fitted_problem(client._experiment, client._generation_strategy).constraints
     other = only_model(constraint.fit())
     assert isinstance(other, ConditionalMeanProcess)
     assert other.outcome_transform is not None, "its hyperparameters are fitted"
-    assert client.get_best_parameterization()
+    with pytest.raises(UnsupportedError, match="outcomes are averages"):
+        client.get_best_parameterization()
+    assert client.get_best_parameterization(use_model_predictions=False)
 
 
 def test_costly_feedback() -> None:
@@ -120,8 +122,7 @@ def test_costly_feedback() -> None:
     assert "feasible with probability" in str(best)
     said = ac.query(client, 10)
     assert "as far as it is likely to be feasible" in said.why
-    adapter = fitted_adapter(client._experiment, client._generation_strategy)
-    (constraint,) = adapter.problem().constraints
+    (constraint,) = fitted_problem(client._experiment, client._generation_strategy).constraints
     other = only_model(constraint.fit())
     assert isinstance(other, TimeVaryingGP)
     assert other.forgetting_kernel.forgetting.item() != feedback_toy.FORGETTING

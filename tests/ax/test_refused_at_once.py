@@ -151,18 +151,22 @@ def test_spaces_of_fewer_points_than_initial_trials() -> None:
     assert run_finite(ac.costly_feedback_strategy(budget=10), 6) == 6
 
 
-def test_a_strategy_that_belongs_to_another_experiment() -> None:
-    """Or another objective, of which no trial has a value."""
+def test_a_strategy_of_another_experiment_or_objective_begins_anew() -> None:
+    """What it decides is that of a new strategy: it keeps nothing beside its settings."""
     strategy = ac.gittins_strategy(1.0, budget=9, initial_trials=2)
     first = make_client("gittins")
     first.set_generation_strategy(strategy)
     for _ in range(3):
         for index, arm in first.get_next_trials(max_trials=1).items():
             ac.complete_trial(first, index, float(arm["x1"]))
-    second = make_client("gittins")
+    second, new = make_client("gittins"), make_client("gittins")
     second.set_generation_strategy(strategy)
-    with pytest.raises(Exception, match="made trials, of another objective or another experiment"):
-        second.get_next_trials(max_trials=1)
+    new.set_generation_strategy(ac.gittins_strategy(1.0, budget=9, initial_trials=2))
+    assert second.get_next_trials(max_trials=1) == new.get_next_trials(max_trials=1)
     first.configure_optimization(objective="other")
-    with pytest.raises(Exception, match=r"attach_data\(i, \{'other': ...\}\)"):
-        first.get_next_trials(max_trials=1)
+    (index,) = first.get_next_trials(max_trials=1)
+    assert ac.query(first, index).why.startswith("This is initial trial")
+    first.attach_data(0, {"other": 0.5})
+    first.attach_data(1, {"other": 0.7})
+    (index,) = first.get_next_trials(max_trials=1)
+    assert ac.query(first, index).decision["incumbent_trial"] == 1

@@ -12,7 +12,8 @@ from ax.api.client import Client
 from ax.exceptions.core import UserInputError
 
 import ax_costaware as ac
-from ax_costaware.ax_bridge.nodes import fitted_adapter, model_spec_of
+from ax_costaware.ax_bridge.node import fitted_problem, node_of
+from ax_costaware.models.cached_posterior import only_model
 from tests.ax import feedback_toy, indirect_toy, tree_toy
 from tests.ax import gittins_toy as toy
 from tests.ax import toy as control_sets_toy
@@ -53,13 +54,14 @@ def test_it_decides_there_and_goes_on_from_a_store(toy: Any, device: str, tmp_pa
     with elsewhere(device):
         client = toy.make_client(torch_device=device)
         toy.run_trials(client, 5)
-        model = fitted_adapter(client._experiment, client._generation_strategy).botorch_model
+        problem = fitted_problem(client._experiment, client._generation_strategy)
+        model: Any = only_model(problem.model)
         assert model.train_targets.device.type == device.split(":")[0]
         path = str(tmp_path / "stored.json")
         client.save_to_json_file(path)
         assert f'"torch_device": "{device}"' in Path(path).read_text()
         resumed = Client.load_from_json_file(path)
-        assert model_spec_of(resumed._generation_strategy).generator_kwargs["torch_device"]
+        assert node_of(resumed._generation_strategy).torch_device == device
         following = client.get_next_trials(max_trials=1)
         assert resumed.get_next_trials(max_trials=1) == following
         assert ac.recommend(resumed) == ac.recommend(client)
@@ -89,6 +91,6 @@ def test_the_cpu_takes_the_place_of_a_device_that_is_gone(
     ((index, arm),) = resumed.get_next_trials(max_trials=1).items()
     assert arm == pytest.approx(there[index], rel=1e-4)
     # It is remembered, for where the device is.
-    assert "torch_device" not in model_spec_of(resumed._generation_strategy).generator_kwargs
+    assert node_of(resumed._generation_strategy).torch_device == device
     resumed.save_to_json_file(path)
     assert f'"torch_device": "{device}"' in Path(path).read_text()

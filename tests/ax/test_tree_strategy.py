@@ -11,7 +11,6 @@ import torch
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.exceptions.core import (
-    DataRequiredError,
     OptimizationShouldStop,
     UnsupportedError,
     UserInputError,
@@ -25,7 +24,7 @@ from ax_costaware import (
     resolution_tree_strategy,
     spending,
 )
-from ax_costaware.ax_bridge.nodes import fitted_adapter
+from ax_costaware.ax_bridge.node import fitted_problem, method_of_class
 from ax_costaware.core import Simulation
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Decision, Problem
@@ -45,9 +44,8 @@ TREE = ResolutionTree((0, -5), (10, 5), MAX_LEVEL)
 
 def now(client: Client) -> tuple[TreeSearch, Problem]:
     """The method, and what the next decision is made from, with the model fitted to all data."""
-    adapter = fitted_adapter(client._experiment, client._generation_strategy)
-    assert isinstance(adapter.method, TreeSearch)
-    return adapter.method, adapter.problem()
+    strategy = client._generation_strategy
+    return method_of_class(strategy, TreeSearch), fitted_problem(client._experiment, strategy)
 
 
 def cells_of(arms: list[dict[str, Any]]) -> list[Cell]:
@@ -213,10 +211,8 @@ def test_a_trial_that_is_no_cell() -> None:
 
 
 def test_no_initial_design() -> None:
-    """With ``initial_trials=0`` the model decides from what the user attached."""
+    """With ``initial_trials=0`` the model decides from the first outcome on."""
     client = make_client(initial_trials=0)
-    with pytest.raises(DataRequiredError, match="attach one"):
-        client.get_next_trials(max_trials=1)
     root = {"level": 0, "x1": 5.0, "x2": 0.0}
     complete_trial(client, client.attach_trial(root), {"z": cell_mean(root)})
     run_trials(client, 1)

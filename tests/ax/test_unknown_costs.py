@@ -25,7 +25,7 @@ from ax_costaware import (
     spending,
 )
 from ax_costaware.analysis import CostAndValueAnalysis
-from ax_costaware.ax_bridge.nodes import fitted_adapter
+from ax_costaware.ax_bridge.node import fitted_problem, method_of_class
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.policies import ControlSetDecision, ControlSetHistory, EvaluateBounds
@@ -287,9 +287,8 @@ def test_costs_that_depend_on_values() -> None:
     best = recommend(client)
     assert best.control_set == "x1+x2+x3"
     assert best.expected_cost == pytest.approx(0.5 * 4.0 ** best.parameters["x3"], rel=0.15)
-    adapter = fitted_adapter(client._experiment, client._generation_strategy)
-    problem, method = adapter.problem(), adapter.method
-    assert isinstance(method, ControlSets)
+    problem = fitted_problem(client._experiment, client._generation_strategy)
+    method = method_of_class(client._generation_strategy, ControlSets)
     costs = QuerySpace(problem, method).costs
     assert list(costs.models) == [2]
     tried = [float(arm_of(client, i)["x3"]) for i in range(1, 26, 2)]
