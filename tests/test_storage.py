@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ax.exceptions.core import UserInputError
 from ax.exceptions.storage import JSONEncodeError
+from ax.generation_strategy.transition_criterion import MinTrials
+from ax.generators.torch.botorch_modular.kernels import ScaleMaternKernel
+from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
+from ax.generators.torch.botorch_modular.utils import ModelConfig
 from ax.storage.json_store.decoder import object_from_json
 from ax.storage.json_store.encoder import object_to_json
 from ax.storage.json_store.encoders import botorch_modular_to_dict
@@ -24,9 +28,11 @@ from ax.storage.json_store.registry import (
 from ax_costaware import (
     AffineCost,
     BernoulliRule,
+    BudgetExhausted,
     ChangeCost,
     ConstantCost,
     ControlSet,
+    CostAwareNode,
     Discrete,
     Empirical,
     EpsilonSchedule,
@@ -61,18 +67,8 @@ from ax_costaware.acquisition import (
     PandoraBoxGittinsIndex,
     PartialQueryLogExpectedImprovement,
 )
-from ax_costaware.ax_bridge.earlier_releases import BatchLimit
-from ax_costaware.ax_bridge.generator import settled_with_surrogate
-from ax_costaware.ax_bridge.initial_node import InitialNode
-from ax_costaware.ax_bridge.nodes import (
-    CostAwareGenerators,
-    ModelNode,
-    method_of,
-    model_spec_of,
-    num_payable,
-)
-from ax_costaware.ax_bridge.transforms import HideParameters, TimeFeature
-from ax_costaware.core.method import NO_LIMIT, Method
+from ax_costaware.ax_bridge.node import method_of, node_of
+from ax_costaware.core.method import Method
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.costly_feedback import CostlyFeedback
 from ax_costaware.methods.fidelity import MultiFidelity
@@ -182,58 +178,26 @@ def test_value_objects(value: object) -> None:
     assert repr(found) == repr(value)
 
 
+OWN = SurrogateSpec(
+    model_configs=[
+        ModelConfig(botorch_model_class=TimeVaryingGP, covar_module_class=ScaleMaternKernel)
+    ]
+)
+
+
 @pytest.mark.parametrize("method", [SETTINGS, GITTINS, FEEDBACK])
-def test_node_of_the_model(method: Method) -> None:
-    """With the surrogate, and without."""
-    _, spec = settled_with_surrogate(method, None)
-    for surrogate_spec in (spec, None):
-        node = round_trip(ModelNode(method, "model", surrogate_spec))
-        assert type(node) is ModelNode
-        assert (node.method, node.name, node.surrogate_spec) == (method, "model", surrogate_spec)
-        kwargs = node.generator_specs[0].generator_kwargs
-        assert kwargs == {"method": method, "surrogate_spec": surrogate_spec}
-
-
-@pytest.mark.parametrize(("deduplicate", "waits"), [(True, True), (False, True), (True, False)])
-def test_node_of_the_initial_design(deduplicate: bool, waits: bool) -> None:
-    """It hands over, draws and waits as before."""
-    first = InitialNode(3, 7, "first", "second", deduplicate, waits)
-    node = round_trip(first)
-    assert type(node) is InitialNode
-    assert design_of(node) == design_of(first) == (3, 7, "first", "second", deduplicate, waits)
-
-
-def design_of(node: InitialNode) -> tuple[object, ...]:
-    """What a node was made from, which is also what its parts say."""
-    kwargs = node.generator_specs[0].generator_kwargs
-    assert (kwargs["seed"], kwargs["deduplicate"]) == (node.seed, node.deduplicate)
-    assert {c.transition_to for c in node.transition_criteria} == {node.next_node}
-    assert [c.threshold for c in node.transition_criteria] == [node.count, 2]
-    assert [c.threshold for c in node.pausing_criteria] == [node.count] * node.waits
-    return node.count, node.seed, node.name, node.next_node, node.deduplicate, node.waits
-
-
-@pytest.mark.parametrize("initial", [True, False])
-def test_limit_of_a_batch(initial: bool) -> None:
-    """It asks what the nodes ask, and never pauses."""
-    client = make_client(budget=10.0)
-    experiment, strategy = client._experiment, client._generation_strategy
-    limit = round_trip(BatchLimit(method_of(strategy), initial))
-    assert type(limit) is BatchLimit
-    assert (limit.settings, limit.initial) == (method_of(strategy), initial)
-    payable = num_payable(experiment, method_of(strategy), initial)
-    assert 1 < payable < NO_LIMIT
-    assert limit.num_till_threshold(experiment, set()) == payable
-    assert not limit.is_met(experiment, strategy.current_node)
-    limit.block_continued_generation_error("first", experiment, set())
-
-
-def test_enum_of_the_generators() -> None:
-    """Those of earlier releases, too."""
-    names = {"CONTROL_SETS", "COSTLY_FEEDBACK", "GITTINS", "INDIRECT_QUERIES", "RESOLUTION_TREE"}
-    assert {member.name for member in CostAwareGenerators} == names | {"METHOD"}
-    for member in CostAwareGenerators:
-        assert round_trip(member) is member
+@pytest.mark.parametrize("surrogate_spec", [None, FixedHyperparameters((0.1, 0.2)), OWN])
+def test_node(method: Method, surrogate_spec: SurrogateSpec | FixedHyperparameters | None) -> None:
+    """With all that it was made from."""
+    criteria = [BudgetExhausted(transition_to="next"), MinTrials(7, transition_to="next")]
+    node = round_trip(CostAwareNode(method, "mine", surrogate_spec, "cpu", False, criteria))
+    assert type(node) is CostAwareNode
+    assert (node.method, node.name, node.surrogate_spec) == (method, "mine", surrogate_spec)
+    assert (node.torch_device, node.count_attached) == ("cpu", False)
+    assert node.transition_criteria == criteria
+    node = round_trip(CostAwareNode(method))
+    assert (node.name, node.surrogate_spec, node.torch_device) == (method.label, None, None)
+    assert (node.count_attached, node.transition_criteria) == (True, [])
 
 
 def test_gittins_stopping_strategy() -> None:
@@ -244,19 +208,20 @@ def test_gittins_stopping_strategy() -> None:
     found = round_trip(stopping)
     assert isinstance(found, GittinsStoppingStrategy)
     assert found._method == stopping._method
-    assert found._surrogate_spec == stopping._surrogate_spec
+    assert found.surrogate_spec == stopping.surrogate_spec == FixedHyperparameters(0.1)
     assert found.min_trials == 7
 
 
 def test_strategy_of_costly_feedback() -> None:
     """The forgetting rate is an option of the model."""
     strategy = costly_feedback_strategy(QueryRule(0.8), forgetting=0.1)
-    found, stored = (model_spec_of(s).generator_kwargs for s in (round_trip(strategy), strategy))
+    found, stored = (node_of(s).loop.options for s in (round_trip(strategy), strategy))
     assert found == stored
+    assert stored.options == {"forgetting": 0.1}
 
 
 def test_classes_that_are_stored_by_name() -> None:
-    """The transforms, the models and the acquisition functions."""
+    """The models and the acquisition functions."""
     for acquisition in (
         ExpectedUpperConfidenceBound,
         LogExpectedImprovementPerCost,
@@ -265,22 +230,11 @@ def test_classes_that_are_stored_by_name() -> None:
     ):
         assert round_trip(acquisition) is acquisition
     for stored in (
-        HideParameters,
-        TimeFeature,
         FixedHyperparameterGP,
         FixedTimeVaryingGP,
         TimeVaryingGP,
     ):
         assert round_trip(stored) is stored
-    fixed = FixedHyperparameters((0.1, 0.2))
-    for method, given in (
-        (GITTINS, fixed),
-        (GITTINS, None),
-        (replace(FEEDBACK, forgetting=0.03), fixed),
-        (FEEDBACK, None),
-    ):
-        _, spec = settled_with_surrogate(method, given)
-        assert round_trip(spec) == spec
     assert botorch_modular_to_dict(FixedHyperparameterGP)["index"] is not None
 
 
@@ -305,13 +259,6 @@ def test_own_rule_works_and_storing_it_says_why_not(tmp_path: Path) -> None:
     client = make_client(rule=Dearest())
     with pytest.raises(JSONEncodeError, match=r"rule=Dearest\(\) .*register_value_object"):
         client.save_to_json_file(str(tmp_path / "toy.json"))
-
-
-def test_settings_stored_before_there_were_joint_laws() -> None:
-    """They load, and have none."""
-    stored = object_to_json(SETTINGS, CORE_ENCODER_REGISTRY, CORE_CLASS_ENCODER_REGISTRY)
-    assert stored.pop("joint") is None
-    assert read(stored) == SETTINGS
 
 
 class OwnLaw(JointEmpirical):

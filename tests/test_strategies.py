@@ -15,7 +15,7 @@ from ax_costaware import (
     control_set_strategy,
 )
 from ax_costaware.ax_bridge import strategy as strategy_module
-from ax_costaware.ax_bridge.nodes import method_of_class
+from ax_costaware.ax_bridge.node import method_of_class
 from ax_costaware.methods.control_sets import ControlSets
 
 CONTROL_SETS = [ControlSet(["a"], 1.0), ControlSet(["a", "b"], 5.0)]

@@ -15,7 +15,7 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.service.ax_client import AxClient, ObjectiveProperties
 
 from ax_costaware import complete_trial, gittins_strategy, spending
-from ax_costaware.ax_bridge.initial_node import InitialNode
+from ax_costaware.ax_bridge.node import CostAwareNode
 from ax_costaware.ax_bridge.turns import CostAwareStrategy
 from tests.ax.gittins_toy import FAST, make_client, objective
 from tests.resuming import load, open_database
@@ -26,14 +26,14 @@ ENDS = [OptimizationShouldStop("No more."), *WAITING]
 
 def _last_of(count: int, monkeypatch: pytest.MonkeyPatch, signal: Exception = ENDS[0]) -> Exception:
     """No trial after ``count`` of them."""
-    generate = InitialNode.gen
+    generate = CostAwareNode.gen
 
-    def gen(self: InitialNode, **kwargs: object) -> GeneratorRun | None:
+    def gen(self: CostAwareNode, **kwargs: object) -> GeneratorRun | None:
         if len(self.generation_strategy._generator_runs) >= count:
             raise signal
         return generate(self, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(InitialNode, "gen", gen)
+    monkeypatch.setattr(CostAwareNode, "gen", gen)
     return signal
 
 
@@ -157,7 +157,7 @@ def test_every_trial_of_ax_client_is_handed_out(terms: dict[str, object], cost: 
             5,
             "What is left of budget=5 is certain to pay for no more.",
         ),
-        ({"cost": 1.0}, 6, "The initial design makes no more before some of its trials have"),
+        ({"cost": 1.0}, 6, "The initial design waits for the outcomes of its trials."),
     ],
 )
 def test_a_limit_of_a_batch_is_said(

@@ -14,7 +14,7 @@ from ax.core.search_space import SearchSpace
 from ax.exceptions.core import UserInputError
 
 from ax_costaware import complete_trial, report_cost
-from ax_costaware.ax_bridge.nodes import method_of, method_of_class
+from ax_costaware.ax_bridge.node import method_of, method_of_class
 from ax_costaware.ax_bridge.records import (
     RECORD,
     append_pairs,
@@ -34,7 +34,7 @@ from ax_costaware.methods.gittins import Gittins
 from ax_costaware.space.parameters import Choice, Range
 from tests.ax.cost_toy import UNKNOWN_SETS, make_cost_client, run_with_costs
 from tests.ax.gittins_toy import make_client as make_gittins_client
-from tests.ax.toy import arm_of, make_client, run_trials
+from tests.ax.toy import arm_of, make_client, objective, run_trials
 from tests.resuming import load
 
 
@@ -178,20 +178,19 @@ def test_trials_as_a_method_sees_them() -> None:
     run_trials(client, 3)
     (running,) = client.get_next_trials(max_trials=1)
     method = method_of_class(client._generation_strategy, ControlSets)
-    observed = {0: 1.0, 2: 3.0}
-    trials = past_trials(client._experiment, method, observed)
+    trials = past_trials(client._experiment, method)
     assert [trial.index for trial in trials] == [0, 1, 2, running]
     assert [trial.record["phase"] for trial in trials] == ["initial", "initial", "rule", "rule"]
-    assert [trial.is_observed for trial in trials] == [True, False, True, False]
+    assert [trial.is_observed for trial in trials] == [True, True, True, False]
     assert [trial.status for trial in trials] == ["COMPLETED"] * 3 + ["RUNNING"]
-    assert (trials[0].outcome, trials[3].outcome) == (1.0, None)
-    assert trials[1].outcome is not None, "measured, though the model has not seen it"
+    outcomes = [trial.outcome for trial in trials]
+    assert outcomes == [*(objective(trial.inputs) for trial in trials[:3]), None]
     assert all(trial.parameters == arm_of(client, trial.index) for trial in trials)
     for trial in trials[:3]:
         controlled = method.control_set_of(trial).parameters
         assert set(trial.realized) == {"x1", "x2", "x3"} - set(controlled)
         assert trial.inputs == {**trial.parameters, **trial.realized}
-    problem = problem_of(client._experiment, method, observed=observed)
+    problem = problem_of(client._experiment, method)
     assert problem.trials == trials
     assert (problem.objective, problem.minimize) == ("y", False)
     assert problem.metrics == {"y"}

@@ -1,4 +1,4 @@
-"""The space of a fitted adapter, against Ax's own transforms, there and back."""
+"""The space of an experiment, against Ax's own transforms, there and back."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from ax.adapter.torch import TorchAdapter
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.experiment import Experiment
@@ -19,8 +20,7 @@ from ax.core.search_space import SearchSpace
 from torch import Tensor
 
 from ax_costaware import FixedHyperparameters, complete_trial, gittins_strategy
-from ax_costaware.ax_bridge.adapter import CostAwareAdapter
-from ax_costaware.ax_bridge.nodes import fitted_adapter
+from ax_costaware.ax_bridge.node import fitted_problem
 from ax_costaware.ax_bridge.search_space import parameter_of, parameters_of_configs, space_of
 from ax_costaware.methods.costs import known_cost
 from ax_costaware.methods.gittins import Gittins
@@ -32,8 +32,8 @@ from tests.space.test_space import check_same
 
 
 @pytest.fixture(scope="module")
-def adapter() -> CostAwareAdapter:
-    """A fitted adapter of an experiment with every kind of parameter."""
+def adapter() -> TorchAdapter:
+    """Ax's adapter of an experiment with every kind of parameter."""
     client = Client()
     client.configure_experiment(
         name="every",
@@ -61,13 +61,15 @@ def adapter() -> CostAwareAdapter:
     arm |= {"kind": "control", "lamp": 5, "dial": 0.5, "code": 7, "size": "L", "lid": False}
     arm |= {"fan": True, "site": "here"}
     complete_trial(client, client.attach_trial(arm), {"y": 1.0})
-    return fitted_adapter(client._experiment, strategy)
+    found = strategy.adapter
+    assert isinstance(found, TorchAdapter)
+    return found
 
 
 @pytest.fixture(scope="module")
-def space(adapter: CostAwareAdapter) -> Space:
-    """Its space."""
-    return adapter.space()
+def space(adapter: TorchAdapter) -> Space:
+    """The space of the same experiment."""
+    return space_of(adapter._experiment.search_space)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +78,7 @@ def points(space: Space) -> Tensor:
     return space.sobol_points(128, seed=0)
 
 
-def by_ax(adapter: CostAwareAdapter, rows: list[dict[str, Any]]) -> Tensor:
+def by_ax(adapter: TorchAdapter, rows: list[dict[str, Any]]) -> Tensor:
     """Points of parameterizations by Ax's own transforms."""
     features = [ObservationFeatures(parameters=dict(row)) for row in rows]
     found = adapter.transform_observation_features(features)
@@ -84,7 +86,7 @@ def by_ax(adapter: CostAwareAdapter, rows: list[dict[str, Any]]) -> Tensor:
     return found
 
 
-def test_encodes_as_ax_does(adapter: CostAwareAdapter, space: Space) -> None:
+def test_encodes_as_ax_does(adapter: TorchAdapter, space: Space) -> None:
     """Parameterizations of all kinds and values; and back again they are the same."""
     rows = space.sobol_rows(256, seed=1)
     for name, parameter in space.parameters.items():
@@ -98,7 +100,7 @@ def test_encodes_as_ax_does(adapter: CostAwareAdapter, space: Space) -> None:
         adapter._experiment.search_space.check_types(found, raise_error=True)
 
 
-def test_columns_are_those_of_the_model(adapter: CostAwareAdapter, space: Space) -> None:
+def test_columns_are_those_of_the_model(adapter: TorchAdapter, space: Space) -> None:
     """All of them, each one once, within the bounds that the model was made with."""
     indices = [i for column in space.columns.values() for i in column.indices]
     assert sorted(indices) == list(range(len(adapter.parameters)))
@@ -108,7 +110,7 @@ def test_columns_are_those_of_the_model(adapter: CostAwareAdapter, space: Space)
 
 
 def test_points_are_valid_and_decode_as_ax_does(
-    adapter: CostAwareAdapter, space: Space, points: Tensor
+    adapter: TorchAdapter, space: Space, points: Tensor
 ) -> None:
     """Of the search space, within its constraint, and the same after going through Ax and back."""
     rows = space.decode(points)
@@ -166,8 +168,9 @@ def test_what_only_parameters_can_say() -> None:
     run = strategy.gen_single_trial(experiment=experiment)
     trial = experiment.new_trial(run).mark_running(no_runner_required=True)
     complete_trial((experiment, strategy), trial.index, {"y": 1.0})
-    adapter = fitted_adapter(experiment, strategy)
-    space = adapter.space()
+    adapter = strategy.adapter
+    assert isinstance(adapter, TorchAdapter)
+    space = fitted_problem(experiment, strategy).space
     rows = space.sobol_rows(64)
     X = space.encode(rows)
     assert torch.allclose(X, by_ax(adapter, rows), atol=1e-12, rtol=0.0)
@@ -184,27 +187,15 @@ def test_what_is_no_input_of_the_model() -> None:
     """Neither the control set nor the time is a column of a space."""
     client = toy.make_client()
     toy.run_trials(client, 4)
-    space = fitted_adapter(client._experiment, client._generation_strategy).space()
+    space = fitted_problem(client._experiment, client._generation_strategy).space
     assert list(space.columns) == ["x1", "x2", "x3"]
     assert list(space.hidden) == ["control_set"]
     row = {"control_set": "x1", "x1": 0.1, "x2": 0.2, "x3": 0.3}
     assert space.encode([row]).tolist() == [[0.1, 0.2, 0.3]]
     client = feedback_toy.make_client()
     feedback_toy.run_trials(client, 5)
-    adapter = fitted_adapter(client._experiment, client._generation_strategy)
-    assert len(adapter.parameters) == 3
-    assert adapter.space().bounds.tolist() == [[0.0, 0.0], [1.0, 1.0]]
-
-
-def test_before_there_is_a_model(adapter: CostAwareAdapter, space: Space) -> None:
-    """The space is the same: it follows from the parameters alone."""
-    early = space_of(adapter._experiment.search_space)
-    assert early.parameters == space.parameters
-    assert early.names == space.names
-    assert (early.sums, early.fixed, early.order) == (space.sums, space.fixed, space.order)
-    rows = early.sobol_rows(64)
-    for row, found in zip(rows, early.decode(early.encode(rows)), strict=True):
-        check_same(found, row, but_for_rounding=("rate",))
+    problem = fitted_problem(client._experiment, client._generation_strategy)
+    assert problem.space.bounds.tolist() == [[0.0, 0.0], [1.0, 1.0]]
 
 
 def test_choices_on_a_log_scale() -> None:

@@ -14,10 +14,8 @@ from ax_costaware import (
     gittins_strategy,
     strategy_of,
 )
-from ax_costaware.ax_bridge.initial_node import InitialNode
-from ax_costaware.ax_bridge.nodes import ModelNode, method_of
+from ax_costaware.ax_bridge.node import CostAwareNode, method_of
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.methods.costly_feedback import CostlyFeedback
 from ax_costaware.methods.gittins import Gittins
 from tests.ax.toy import CONTROL_SETS, MARGINALS
 from tests.methods import test_costly_feedback, test_gittins
@@ -60,18 +58,11 @@ def test_a_factory_gives_the_strategy_of_its_method() -> None:
     method = Gittins(1.0, budget=9.0, initial_trials=3, seed=4)
     assert method_of(strategy) == method
     assert strategy == strategy_of(method)
-    first, second = strategy.nodes_by_name.values()
-    assert isinstance(first, InitialNode)
-    assert (first.count, first.seed, first.name) == (3, 4, "InitialTrials")
-    assert isinstance(second, ModelNode)
-    assert first.next_node == second.name == strategy.name == Gittins.label
+    (node,) = strategy.nodes_by_name.values()
+    assert isinstance(node, CostAwareNode)
+    assert node.name == strategy.name == Gittins.label
     free = control_set_strategy(CONTROL_SETS, MARGINALS, budget=0.3, charge_initial=False)
     assert method_of(free) == ControlSets(CONTROL_SETS, MARGINALS, budget=0.3, charge_initial=False)
-
-
-def test_without_initial_trials_there_is_one_node() -> None:
-    (node,) = strategy_of(CostlyFeedback(initial_trials=0)).nodes_by_name.values()
-    assert isinstance(node, ModelNode)
 
 
 def test_what_is_no_method() -> None:

@@ -1,127 +1,97 @@
-"""What a model is trained on: what really happened, whatever a killed process has left of it."""
+"""What is learned from: what really happened, whatever a killed process has left of it."""
 
 from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from ax.core.data_utils import ExperimentData
+from ax.api.client import Client
+from ax.api.configs import StorageConfig
+from ax.core.data import Data
+from ax.core.experiment import Experiment
 from ax.generation_strategy.generation_strategy import GenerationStrategy
-from pandas import DataFrame, MultiIndex
 
 from ax_costaware import complete_trial
-from ax_costaware.ax_bridge.training_data import realized_data
+from ax_costaware.ax_bridge.records import problem_of
+from ax_costaware.ax_bridge.training_data import restore_data
+from ax_costaware.methods.gittins import Gittins
 from tests.ax.gittins_toy import make_client, objective
 from tests.resuming import load, open_database
 
+pytestmark = pytest.mark.usefixtures("short_searches")
 
-class Trial:
-    """As much of a trial as is read."""
-
-    def __init__(self, **record: Any) -> None:
-        self.record = record
-        self.run_metadata = {"ax_costaware": record} if record else {}
+OUTCOMES = [1 / 3, 0.012345678901234, -2 / 7]
 
 
-def lay(
-    trials: list[Trial],
-    means: list[float],
-    sems: list[float] | None = None,
-    bounded: list[float] | None = None,
-) -> tuple[DataFrame, DataFrame]:
-    """Arms plan x = 0.5 and soil = clay; a second metric is dropped, unless it is bounded."""
-    index = MultiIndex.from_tuples(
-        [(i, f"{i}_0") for i in range(len(trials))], names=["trial_index", "arm_name"]
-    )
-    arms = DataFrame({"x": 0.5, "n": 1, "soil": "clay", "metadata": [{} for _ in trials]}, index)
-    observed = DataFrame(
-        {
-            ("mean", "y"): means,
-            ("mean", "cost"): bounded or 1.0,
-            ("sem", "y"): sems or [np.nan] * len(trials),
-            ("sem", "cost"): 0.5,
-        },
-        index,
-    )
-    # Trials that were completed out of order come in that order.
-    data = realized_data(
-        ExperimentData(arm_data=arms.iloc[::-1], observation_data=observed.iloc[::-1]),
-        dict(enumerate(trials)),  # type: ignore[arg-type]
-        {i: t.record.get("realized") or {} for i, t in enumerate(trials)},
-        metrics=["y"] if bounded is None else ["y", "cost", "missing"],
-        parameters=["x", "n", "soil", "late"],
-    )
-    return data.arm_data, data.observation_data
+def observed(experiment: Experiment) -> list[float | None]:
+    """Outcomes that a model learns from."""
+    return [trial.outcome for trial in problem_of(experiment, Gittins(1.0)).observed]
 
 
-def test_realized_values_replace_planned_ones() -> None:
-    """Of any type, in trial order, for the parameters that were reported."""
-    arms, _ = lay([Trial(), Trial(realized={"x": 0.123, "soil": "sand", "n": 3})], [1.0, 2.0])
-    assert arms["x"].tolist() == [0.5, 0.123]
-    assert arms["n"].tolist() == [1, 3]
-    assert arms["soil"].tolist() == ["clay", "sand"]
-    assert arms["soil"].dtype == object
-    assert arms["late"].isna().all()
-    assert "metadata" in arms
+def completed(storage_config: StorageConfig | None = None) -> Client:
+    """A client with three trials."""
+    client = make_client(storage_config=storage_config)
+    for outcome in OUTCOMES:
+        (index,) = client.get_next_trials(max_trials=1)
+        complete_trial(client, index, {"y": (outcome, 1 / 30)})
+    return client
 
 
-def test_only_observed_trials_and_the_objective_are_kept() -> None:
-    """A trial without the objective is left out, and so is every other metric."""
-    arms, observed = lay([Trial()] * 5, [1.0, np.nan, 3.0, np.inf, -np.inf])
-    assert arms.index.get_level_values("trial_index").tolist() == [0, 2]
-    assert set(observed.columns) == {("mean", "y"), ("sem", "y")}
-
-
-def test_a_trial_may_lack_one_of_several_metrics() -> None:
-    """It is kept for the others; what is infinite is none."""
-    third, nan = 1 / 3, np.nan
-    trials = [Trial(outcomes={"cost": [third, None]}), *[Trial()] * 3]
-    means, bounded = [nan, 2.0, np.inf, 4.0], [round(third, 10), np.inf, nan, 7.0]
-    arms, observed = lay(trials, means, bounded=bounded)
-    assert arms.index.get_level_values("trial_index").tolist() == [0, 1, 3]
-    assert observed["mean", "y"].tolist() == pytest.approx([nan, 2.0, 4.0], nan_ok=True)
-    assert observed["mean", "cost"].tolist() == pytest.approx([third, nan, 7.0], nan_ok=True)
-    assert observed["mean", "cost"].iloc[0] == third
-
-
-def test_outcomes_keep_their_precision() -> None:
+@pytest.mark.parametrize("suffix", [".json", ".db"])
+def test_outcomes_keep_their_precision(suffix: str, tmp_path: Path) -> None:
     """A stored observation has ten decimals; the record has them all, where it is the same one."""
-    third = 1 / 3
-    record = {"y": [third, 0.012345678901234]}
-    trials = [Trial(outcomes=record), Trial(outcomes=record), Trial()]
-    _, observed = lay(trials, [round(third, 10), 0.7, third], [round(0.012345678901234, 10)] * 3)
-    assert observed["mean", "y"].tolist() == [third, 0.7, round(third, 10)]
-    assert observed["sem", "y"].tolist()[0] == 0.012345678901234
-    _, reloaded = lay(trials, [round(third, 10), 0.7, round(third, 10)], [0.0123456789] * 3)
-    assert reloaded.equals(observed)
+    path = tmp_path / f"toy{suffix}"
+    client = completed(open_database(path) if suffix == ".db" else None)
+    if suffix == ".json":
+        client.save_to_json_file(str(path))
+    for one in (client, load(str(path))):
+        assert observed(one._experiment) == OUTCOMES
+        trials = problem_of(one._experiment, Gittins(1.0)).observed
+        assert [trial.errors["y"] for trial in trials] == [1 / 30] * 3
+    # What was corrected since counts, as Ax's stores keep it.
+    client.attach_data(0, {"y": 2 / 3})
+    assert observed(client._experiment) == [round(2 / 3, 10), *OUTCOMES[1:]]
 
 
-def test_infinite_standard_errors_are_none() -> None:
-    """Ax's own calls let them pass; the others would be taken for as uncertain."""
-    _, observed = lay([Trial()] * 4, [1.0, 2.0, 3.0, 4.0], [0.1, np.inf, np.nan, 1e200])
-    assert observed["sem", "y"].tolist() == pytest.approx([0.1] * 4)
+def test_tiny_outcomes_are_not_rounded_away() -> None:
+    """Those that Ax was told of: alone or far from others they are what its stores keep."""
+    client = make_client()
+    for outcome in (1.23e-12, 4.5e-12):
+        (index,) = client.get_next_trials(max_trials=1)
+        client.complete_trial(index, {"y": outcome})
+    assert observed(client._experiment) == [1.23e-12, 4.5e-12]
+    (index,) = client.get_next_trials(max_trials=1)
+    client.complete_trial(index, {"y": 1 / 3})
+    assert observed(client._experiment) == [0.0, 0.0, round(1 / 3, 10)]
 
 
-def test_tiny_outcomes_survive() -> None:
-    """With a record they come back from zero; without one they are not rounded away."""
-    record = [Trial(outcomes={"y": [1.23e-12, None]}), Trial(outcomes={"y": [4.5e-12, None]})]
-    _, observed = lay(record, [0.0, 0.0])
-    assert observed["mean", "y"].tolist() == pytest.approx([1.23e-12, 4.5e-12], rel=1e-15)
-    _, observed = lay([Trial(), Trial()], [1.23e-12, 4.5e-12])
-    assert observed["mean", "y"].tolist() == [1.23e-12, 4.5e-12]
+def test_what_is_not_finite_is_no_outcome() -> None:
+    """Ax's own calls let it pass; so do they errors that are not finite, which are not known."""
+    client = make_client()
+    for outcome in (np.nan, np.inf, 1.0, 2.0):
+        (index,) = client.get_next_trials(max_trials=1)
+        error = np.inf if outcome == 1.0 else 0.1
+        client.attach_data(index, {"y": (outcome, error)})
+        client._experiment.trials[index].mark_completed()
+    trials = problem_of(client._experiment, Gittins(1.0)).observed
+    assert [(trial.outcome, trial.errors) for trial in trials] == [(1.0, {}), (2.0, {"y": 0.1})]
+    client.get_next_trials(max_trials=1)
 
 
-def test_the_first_outcome_is_that_of_the_store() -> None:
-    """Where Ax was told of it; alone it has no spread that rounding could harm."""
-    _, observed = lay([Trial()], [1 / 3])
-    assert observed["mean", "y"].tolist() == [round(1 / 3, 10)]
+def test_outcomes_are_restored_from_the_record() -> None:
+    """A process that was killed has stored the trial, and not its data."""
+    client = completed()
+    experiment = client._experiment
+    experiment.data = Data()
+    assert restore_data(experiment) == [0, 1, 2]
+    assert observed(experiment) == OUTCOMES
+    assert restore_data(experiment) == []
 
 
 def test_ax_keeps_the_runs_in_a_list() -> None:
-    """Should this fail, ``ax_bridge/training_data.py`` has to find them elsewhere."""
+    """Should this fail, ``ax_bridge`` has to find them elsewhere."""
     client = make_client()
     client.get_next_trials(max_trials=2)
     strategy: GenerationStrategy = client._generation_strategy
@@ -175,4 +145,5 @@ def test_a_design_does_not_go_on_from_that_of_another_strategy(tmp_path: Path) -
     arms[-1].update(load(str(tmp_path / "toy.db")).get_next_trials(max_trials=2))
     assert arms[0] == arms[1]
     fresh = make_client(seed=2, initial_trials=6).get_next_trials(max_trials=5)
-    assert [*arms[0].values()] == [*fresh.values()][1:]  # without the center
+    # That of the strategy itself, with a point for each trial of the experiment.
+    assert [arms[0][index] for index in (2, 3, 4)] == [fresh[index] for index in (2, 3, 4)]
