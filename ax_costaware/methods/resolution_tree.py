@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -225,9 +225,10 @@ class TreeSearch(Targets):
         return cells
 
     def initial(self, problem: Problem) -> Decision | Stop:
-        """The next cell of the coarsest levels that can be paid: the root, its children, and so on.
+        """Return the next cell of the coarsest levels that can be paid: the root, its children, ...
 
-        What was measured before, as past data, is passed over, and comes again when all was.
+        What was measured before, as past data, is passed over, and comes again when all was. Parts
+        of a cell that failed come after all others.
         """
         if problem.fixed:
             raise InputError(
@@ -239,7 +240,14 @@ class TreeSearch(Targets):
         if not levels:
             return self.unfinished(self.exhausted(problem, money), money)
         begun = Counter(self._begun(problem))
-        cell = next(c for c in _coarse_first(self.tree, levels) if not _taken(begun, c))
+        failed = {*self._cells_of(trial.parameters for trial in problem.failed)} - {self.tree.root}
+        elsewhere = (cell for i in levels for cell in _cells(self.tree, i, failed))
+        cell = next(
+            itertools.chain(
+                (cell for cell in elsewhere if not begun[cell]),
+                (cell for cell in _coarse_first(self.tree, levels) if not _taken(begun, cell)),
+            )
+        )
         cost = self.tree.cost(cell.level)
         return self.initial_decision(
             problem,
@@ -253,7 +261,10 @@ class TreeSearch(Targets):
     def _begun(self, problem: Problem) -> Iterator[Cell]:
         """The cells of all trials, and of decisions that are none yet; not of what was excluded."""
         rows = [trial.inputs for trial in problem.trials if not trial.is_excluded]
-        for row in [*rows, *problem.undelivered]:
+        return self._cells_of([*rows, *problem.undelivered])
+
+    def _cells_of(self, rows: Iterable[Row]) -> Iterator[Cell]:
+        for row in rows:
             with suppress(InputError):  # what never ran need not make sense
                 yield self.cell_of(row)
 
@@ -340,13 +351,16 @@ def _coarse_first(tree: ResolutionTree, levels: Sequence[int]) -> Iterator[Cell]
         yield from _cells(tree, level)
 
 
-def _cells(tree: ResolutionTree, level: int) -> Iterator[Cell]:
-    """All cells of a level."""
+def _cells(
+    tree: ResolutionTree, level: int, without: Collection[Cell] = frozenset()
+) -> Iterator[Cell]:
+    """Return all cells of a level, less the parts of some cells."""
     if level == 0:
         yield tree.root
         return
-    for cell in _cells(tree, level - 1):
-        yield from tree.children(cell)
+    for cell in _cells(tree, level - 1, without):
+        if cell not in without:
+            yield from tree.children(cell)
 
 
 def _taken(begun: Counter[Cell], cell: Cell) -> bool:

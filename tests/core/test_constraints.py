@@ -400,19 +400,36 @@ def test_other_methods_refuse_constraints_before_anything_is_spent() -> None:
 
 
 def test_outcomes_that_are_missing() -> None:
-    """Of some trials it may be; of all it is refused, by the name of the metric."""
+    """The design goes on without them, and stops by the name of the metric where all lack it."""
     simulation = Simulation(Gittins(1.0, initial_trials=2, **FAST), SQUARE, constraints=[BOUND])
-    for number in range(3):
+    for _ in range(10):
         decision = simulation.ask()
         assert isinstance(decision, Decision)
+        assert decision.phase == "initial"
         simulation.tell(decision, total(decision.parameters)._replace(metrics={}))
-        if number == 1:
-            with pytest.raises(InputError, match="no trial has a value of 'waste'"):
-                simulation.ask()
-            break
+    stop = simulation.ask()
+    assert isinstance(stop, Stop)
+    assert not stop.is_final
+    assert "None of the 10 trials that were completed has a value of all of" in stop.reason
+    assert "'waste'" in stop.reason
+    rows: list[Row] = [{"x1": 0.8, "x2": 0.3}, {"x1": 0.1, "x2": 0.6}]
+    for row in rows:
+        simulation.tell(Decision(dict(row), ""), total(row))
+    decision = simulation.ask()
+    assert isinstance(decision, Decision)
+    assert decision.phase == "rule"
+
+
+def test_bounded_outcomes_of_trials_that_failed_are_learned() -> None:
+    """A trial that failed may still say whether it was feasible."""
+    method = Gittins(1.0, initial_trials=2, **FAST)
+    simulation = simulate(method, SQUARE, lambda row, _: total(row), 2, constraints=[BOUND])
     row: Row = {"x1": 0.8, "x2": 0.3}
     simulation.tell(Decision(dict(row), ""), Outcome(failed=True, metrics={"waste": waste(row)}))
-    assert isinstance(simulation.ask(), Decision), "it says what failed is feasible"
+    (bound,) = simulation.problem().constraints
+    learned = bound.fit()
+    assert isinstance(learned, SingleTaskGP)
+    assert len(learned.train_targets) == 3
 
 
 def test_the_bound_of_what_is_feasible() -> None:

@@ -14,10 +14,10 @@ from ax_costaware.methods import ControlSets, Gittins
 from ax_costaware.policies import UnknownCosts
 from ax_costaware.queries import ChangeCost
 from ax_costaware.space import Choice, Range, Space
+from tests.core.test_simulation import CASES, FAST, Case, with_cost
 from tests.elsewhere import DEVICES, ELSEWHERE, elsewhere
 from tests.methods import test_fidelity as fidelity
 from tests.methods.control_sets import toy
-from tests.core.test_simulation import CASES, FAST, Case, with_cost
 from tests.repeats import mostly_slow
 
 pytestmark = pytest.mark.usefixtures("short_searches")

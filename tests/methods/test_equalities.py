@@ -9,14 +9,13 @@ from itertools import islice
 from typing import Any
 
 import pytest
-import torch
 from botorch.acquisition import PosteriorMean
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ax_costaware.core import FixedHyperparameters, Simulation, simulate
 from ax_costaware.core.lending import design_of, maximum_within
-from ax_costaware.core.problem import Problem
+from ax_costaware.core.problem import Decision, Problem
 from ax_costaware.core.simulation import Outcome
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods import (
@@ -242,14 +241,10 @@ def test_what_is_fixed_counts() -> None:
 def test_an_optimum_is_found_where_what_is_fixed_leaves_it() -> None:
     """The best point of a posterior mean, of the largest mixture with a = 0.4."""
     simulation = Simulation(METHODS["gittins"][0], MIXTURE, hyperparameters=MODEL)
-    rows = MIXTURE.sobol_rows(40)
-
-    fixed = {"a": 0.4}
-    problem = simulation.problem()
-    held = replace(problem, space=MIXTURE.held_at(fixed), fixed=fixed)
-    Y = torch.tensor([measured(row, True).value for row in rows])
-    fitted = simulation._options.fitted(MIXTURE.encode(rows), Y.double(), MIXTURE.bounds)
-    point, _ = maximum_within(held, PosteriorMean(fitted), {})
+    for row in MIXTURE.sobol_rows(40):
+        simulation.tell(Decision(dict(row), ""), measured(row, True))
+    problem = simulation.problem({"a": 0.4})
+    point, _ = maximum_within(problem, PosteriorMean(problem.model), {})
     (row,) = MIXTURE.decode(point.unsqueeze(0))
     assert error(row) < 1e-12
     assert row["a"] == 0.4
