@@ -219,7 +219,7 @@ class _Adapter(TorchAdapter):
         Ax would widen them by inputs that were realized outside, so that a model whose
         hyperparameters are given predicted otherwise than decisions are made.
         """
-        self._model_space.set_parameter_constraints([])
+        self.model_space.set_parameter_constraints([])
 
     def _compute_in_design(
         self, search_space: SearchSpace, experiment_data: ExperimentData
