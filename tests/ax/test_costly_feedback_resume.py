@@ -39,7 +39,7 @@ def test_next_decision_after_reload_is_the_same(
     tmp_path: Path, fresh_process: FreshProcess
 ) -> None:
     """Stored after some trials; a new process decides as the old one did."""
-    names = ("learned", "budget", "hours")
+    names = ("learned", "hours")
     runs = [
         # Fitted hyperparameters, whose fit must not depend on the fits before it.
         _run(
@@ -51,7 +51,6 @@ def test_next_decision_after_reload_is_the_same(
             rule=BernoulliRule(0.5),
             seed=5,
         ),
-        _run("budget", tmp_path, 5, budget=3.0, rule=QueryRule(0.6)),
         _run("hours", tmp_path, 5, time="hours", rule=MixedRule(QueryRule(0.9), 0.1, 0.6)),
     ]
     for name, run in zip(names, runs, strict=True):

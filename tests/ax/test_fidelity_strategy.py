@@ -1,4 +1,4 @@
-"""Whole runs of ``fidelity_strategy`` on Ax's Client: stored, resumed, asked and told."""
+"""Whole runs of ``fidelity_strategy`` on Ax's Client: asked and told."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from ax.api.client import Client
-from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig, StorageConfig
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.exceptions.core import (
     DataRequiredError,
     OptimizationShouldStop,
@@ -28,8 +28,6 @@ from ax_costaware import (
     spending,
 )
 from ax_costaware.analysis import overview
-from tests.fresh import FreshProcess
-from tests.resuming import Run
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -44,8 +42,8 @@ def score(x: Any) -> float:
     return -((float(x["x"]) - 0.3) ** 2) - 0.4 * short * (1 + float(x["x"])) - small
 
 
-def make_client(storage_config: StorageConfig | None = None, **strategy: Any) -> Client:
-    client = Client(storage_config=storage_config)
+def make_client(**strategy: Any) -> Client:
+    client = Client()
     client.configure_experiment(
         name="toy",
         parameters=[
@@ -66,20 +64,6 @@ def step(client: Client, cost: bool = False) -> int:
     ((index, arm),) = client.get_next_trials(max_trials=1).items()
     complete_trial(client, index, score(arm), cost=COST.at(arm) if cost else None)
     return index
-
-
-def test_a_run_is_stored_and_goes_on_as_it_would_have(
-    tmp_path: Path, fresh_process: FreshProcess
-) -> None:
-    run = Run(tmp_path, "toy")
-    client = make_client(run.config, initial_trials=2)
-    for number in range(4):
-        index, arm = run.decide(client)
-        complete_trial(client, index, {"score": score(arm)})
-        if number in (0, 1, 3):
-            run.store(client)
-    run.decide(client)
-    run.assert_resumed_alike(fresh_process)
 
 
 def test_what_is_asked_of_a_run(tmp_path: Path) -> None:
