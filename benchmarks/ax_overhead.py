@@ -1,7 +1,7 @@
 """CPU time of ``get_next_trials`` of every strategy, beside Ax's default on the same problem.
 
-The problem is Hartmann's function of three inputs with a little noise. Every strategy gets the same
-number of observations (20, 100, 300), as trials that were attached and completed, and is asked for
+The problem is Hartmann's function of four inputs with a little noise. Every strategy gets the same
+number of observations (100, 500, 1,000), as trials that were attached and completed, and is asked for
 the next trial three times, the answer being reported in between; the hyperparameters are fitted
 each time. Ax's default, after its initial trials, is asked in turns with the others in the same
 process on one thread, so that the ratios do not depend on the machine. Where a strategy's trials
@@ -42,8 +42,8 @@ from scipy.stats import qmc
 
 import ax_costaware as ac
 
-SIZES = (20, 100, 300)
-NAMES = ("x1", "x2", "x3")
+SIZES = (100, 500, 1000)
+NAMES = ("x1", "x2", "x3", "x4")
 DECISIONS = 3
 STARTS = 5
 NOISE = 0.01
@@ -51,7 +51,7 @@ INPUTS = [RangeParameterConfig(name, bounds=(0, 1), parameter_type="float") for 
 MAX_LEVEL = 4
 CONTROL_SETS = [
     ac.ControlSet(list(names), cost=len(names) ** 2)
-    for size in (1, 2, 3)
+    for size in (1, 2, 4)
     for names in combinations(NAMES, size)
 ]
 UNKNOWN = [ac.ControlSet(control_set.parameters) for control_set in CONTROL_SETS]
@@ -63,11 +63,11 @@ Floats = npt.NDArray[np.float64]
 Arm = dict[str, Any]
 
 # Averages reach beyond the unit cube.
-_FUNCTION = Hartmann(dim=3, negate=True, bounds=[(-10.0, 10.0)] * 3)
+_FUNCTION = Hartmann(dim=4, negate=True, bounds=[(-10.0, 10.0)] * 4)
 
 
 def hartmann(points: Floats) -> Floats:
-    """Values at points, ``n x 3``."""
+    """Values at points, ``n x 4``."""
     values = _FUNCTION(torch.as_tensor(points, dtype=torch.double))
     found: Floats = np.array(values.tolist())
     return found
@@ -81,13 +81,13 @@ class Case:
     strategy: Callable[[], GenerationStrategy] | None
     observed: Callable[[int], list[Arm]]
     reach: Callable[[Arm], Floats]
-    """The points whose mean is the outcome of an arm, ``n x 3``."""
+    """The points whose mean is the outcome of an arm, ``n x 4``."""
     cost: Callable[[Arm], float] | None = None
     realized: bool = False
 
 
 def sobol(size: int) -> list[Arm]:
-    points = qmc.Sobol(3, rng=np.random.default_rng(0)).random(512)[:size]
+    points = qmc.Sobol(len(NAMES), rng=np.random.default_rng(0)).random(1024)[:size]
     return [dict(zip(NAMES, map(float, point), strict=True)) for point in points]
 
 
@@ -103,7 +103,7 @@ def cells(size: int) -> list[Arm]:
     found: list[Arm] = []
     for level in range(MAX_LEVEL + 1):
         middles = (np.arange(2**level) + 0.5) / 2**level
-        for centre in product(map(float, middles), repeat=3):
+        for centre in product(map(float, middles), repeat=len(NAMES)):
             if len(found) == size:
                 return found
             found.append({"level": level, **dict(zip(NAMES, centre, strict=True))})
@@ -115,12 +115,12 @@ def point(arm: Arm) -> Floats:
 
 
 def scatter(arm: Arm) -> Floats:
-    return point(arm) + 0.1 * np.random.default_rng(1).standard_normal((256, 3))
+    return point(arm) + 0.1 * np.random.default_rng(1).standard_normal((256, len(NAMES)))
 
 
 def inside(arm: Arm) -> Floats:
     steps = np.linspace(-0.5, 0.5, 7) / 2 ** int(arm["level"])
-    offsets: Floats = np.array(list(product(steps, repeat=3)))
+    offsets: Floats = np.array(list(product(steps, repeat=len(NAMES))))
     return point(arm) + offsets
 
 
@@ -130,7 +130,7 @@ def seconds(arm: Arm) -> float:
 
 AFFINE = ac.AffineCost({"x1": 4.0}, fixed=1.0)
 CONDITIONAL = ac.GaussianConditional(
-    ((1, 0, 0), (0, 1, 0), (0, 0, 1)), (0, 0, 0), covariance=0.01, outside="keep"
+    np.eye(len(NAMES)).tolist(), [0.0] * len(NAMES), covariance=0.01, outside="keep"
 )
 SETS = ac.control_set_parameter(CONTROL_SETS)
 BUDGET = 1e4
@@ -159,6 +159,12 @@ CASES = {
     ),
     "Gittins index, learned costs": Case(
         INPUTS, lambda: ac.gittins_strategy("seconds", initial_trials=0), sobol, point, cost=seconds
+    ),
+    "fidelities": Case(
+        INPUTS,
+        lambda: ac.fidelity_strategy(AFFINE, target={"x1": 1.0}, budget=BUDGET, initial_trials=0),
+        sobol,
+        point,
     ),
     "costly feedback": Case(
         INPUTS, lambda: ac.costly_feedback_strategy(initial_trials=0), sobol, point

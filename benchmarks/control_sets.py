@@ -7,6 +7,9 @@ with cheap costs; what it has then stands for the rest of the budget. Regret of 
 *played*, by its true expected value, and regret of the query that would be *recommended* (largest
 posterior mean), which is what a user deploys.
 
+The loop is Algorithm 1 as printed, and not the package's: rivals that ignore costs or control sets
+run in it with the same searches, seeds and fixed models.
+
     python benchmarks/control_sets.py --problem hartmann --costs moderate --variance 0.02
     python benchmarks/control_sets.py --problem airfoil --algorithms ETC-Ada UCB-PSQ --seeds 5
 

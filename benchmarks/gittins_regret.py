@@ -14,6 +14,10 @@ cost. Methods:
 - ``EI over the best mean``: the same with ``acquisition="log_ei_per_cost"``;
 - ``random``: the Sobol sequence goes on.
 
+``default`` and ``EI over the best mean`` run the package's loop. The others share a loop of their
+own, that of the authors' script: its lambda is in standardised outcomes per unit of cost and its
+stopping rule only halves it, which the package's settings, in the user's units, do not say.
+
     python benchmarks/gittins_regret.py --problem ackley --dim 8
     python benchmarks/gittins_regret.py --problem gpsample --dim 16 --methods PBGI-D --seeds 5
     python benchmarks/gittins_regret.py --problem ackley --dim 8 --costs unknown

@@ -18,6 +18,9 @@ process of (a, z) ``mes``, ``ucb`` (2 standard deviations), ``ei``; ``random``. 
 largest posterior mean of the same conditional mean process. Hyperparameters are fixed, or fitted
 after the first five queries and after every tenth from there on.
 
+The loop is its own, and not the package's: all methods choose among the points of one grid, as in
+the paper, while the package searches continuous spaces.
+
     python benchmarks/indirect.py                               # all of it, about two hours
     python benchmarks/indirect.py --problems linear --seeds 4   # a part
     python benchmarks/indirect.py --tables                      # what was run, as in the README
