@@ -1,8 +1,8 @@
 """CPU time of ``get_next_trials`` of every strategy, beside Ax's default on the same problem.
 
 The problem is Hartmann's function of four inputs with a little noise. Every strategy gets the same
-number of observations (100, 500, 1,000), as trials that were attached and completed, and is asked for
-the next trial three times, the answer being reported in between; the hyperparameters are fitted
+number of observations (100, 500, 1,000), as trials that were attached and completed, and is asked
+for the next trial three times, the answer being reported in between; the hyperparameters are fitted
 each time. Ax's default, after its initial trials, is asked in turns with the others in the same
 process on one thread, so that the ratios do not depend on the machine. Where a strategy's trials
 are something else than points (averages, cells), the same number of these is observed. What

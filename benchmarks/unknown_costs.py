@@ -10,8 +10,8 @@ and width, and not its T. Beside them: the same method told the mean costs (what
 costs), ETC-Ada with known costs, information per unit cost with learned costs, and the rule that is
 the default today.
 
-The loop is its own, and not the package's: the rivals (ETC-50, PSQ, known mean costs) run in it with
-the same searches, seeds and fixed models.
+The loop is its own, and not the package's: the rivals (ETC-50, PSQ, known mean costs) run in it
+with the same searches, seeds and fixed models.
 
     python benchmarks/unknown_costs.py --problems hartmann6 --costs moderate --variances 0.02
     python benchmarks/unknown_costs.py --seeds 10
