@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from ax.adapter.cross_validation import cross_validate
-from ax.adapter.torch import TorchAdapter
 from ax.api.client import Client
-from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig, StorageConfig
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.exceptions.core import OptimizationShouldStop, UnsupportedError, UserInputError
-from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
 
 from ax_costaware import (
     AffineCost,
@@ -25,8 +22,6 @@ from ax_costaware import (
 from ax_costaware.ax_bridge.node import method_of_class
 from ax_costaware.methods import Gittins
 from tests.ax.gittins_toy import FAST, arm_of, record
-from tests.fresh import FreshProcess
-from tests.resuming import Run
 
 pytestmark = [
     pytest.mark.filterwarnings(
@@ -41,9 +36,9 @@ PRODUCT = ProductCost({"days": 0.5, "rate": -0.25, "lamp": 1}, scale=0.2)
 TABLE = TableCost("soil", {"clay": 1.0, "sand": 2.5, "peat": 4.0})
 
 
-def mixed_client(storage_config: StorageConfig | None = None, **strategy: Any) -> Client:
+def mixed_client(**strategy: Any) -> Client:
     """Every kind of parameter, with a parameter constraint, minimising."""
-    client = Client(storage_config=storage_config)
+    client = Client()
     client.configure_experiment(
         name="toy",
         parameters=[
@@ -174,30 +169,6 @@ def test_ax_keeps_working(mixed: Client) -> None:
     for use_model in (True, False):
         parameters, _, index, _ = mixed.get_best_parameterization(use_model_predictions=use_model)
         assert parameters == arm_of(mixed, index)
-
-
-def test_a_choice_has_one_length_scale_in_ax_as_well(mixed: Client) -> None:
-    recommend(mixed)
-    adapter = mixed._generation_strategy.adapter
-    assert isinstance(adapter, TorchAdapter)
-    generator = adapter.generator
-    assert isinstance(generator, BoTorchGenerator)
-    kernel = generator.surrogate.model.covar_module.base_kernel
-    soil = next(i for i, name in enumerate(adapter.parameters) if name.startswith("soil"))
-    found = kernel.lengthscale.flatten().tolist()
-    assert len(found) == 9
-    assert kernel.parameter_lengthscale.numel() == 7
-    assert len(set(found[soil : soil + 3])) == 1
-
-
-def test_a_product_is_stored(tmp_path: Path, fresh_process: FreshProcess) -> None:
-    """As JSON and in SQLite; a new process decides as the old one does."""
-    stored = Run(tmp_path, "mixed")
-    client = mixed_client(stored.config, cost=PRODUCT, budget=60.0, stop=False, initial_trials=2)
-    run(client, 3)
-    stored.store(client)
-    stored.decide(client)
-    stored.assert_resumed_alike(fresh_process)
 
 
 def test_only_what_is_left_is_spent_on_a_choice() -> None:

@@ -17,8 +17,6 @@ from ax.exceptions.core import (
     UnsupportedError,
     UserInputError,
 )
-from ax.service.ax_client import AxClient
-from ax.service.utils.instantiation import ObjectiveProperties
 
 from ax_costaware import (
     AffineCost,
@@ -54,7 +52,6 @@ from tests.ax.indirect_toy import (
     answer,
     learned,
     make_client,
-    objective,
     pairs,
     record,
     run_trials,
@@ -162,17 +159,6 @@ def test_where_no_query_tells_anything() -> None:
     assert chosen.information == 0.0
 
 
-def test_global_random_state_stays() -> None:
-    """A decision draws from its own seed."""
-    client = make_client()
-    run_trials(client, 3)
-    torch.manual_seed(5)
-    before = torch.random.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
-    client.get_next_trials(max_trials=1)
-    assert torch.equal(before[0], torch.random.get_rng_state())
-    assert np.array_equal(before[1], np.random.get_state()[1])  # noqa: NPY002
-
-
 def test_budget_and_costs() -> None:
     """Costs are by the query's parameters; what is chosen can be paid; then it says what to do."""
     client = make_client(cost=AffineCost({"a1": 10.0}), budget=24.0)
@@ -236,13 +222,10 @@ def test_constraints_and_fixed_parameters() -> None:
     assert "The caller had fixed {'a2': 0.4}." in query(client, index).why
 
 
-def test_several_arms_and_no_data() -> None:
-    """One query is one arm; without an initial design the model decides from the first outcome."""
+def test_no_initial_design() -> None:
+    """With ``initial_trials=0`` the model decides from the first outcome on."""
     client = make_client(initial_trials=0)
     complete_trial(client, client.attach_trial({"a1": 0.3, "a2": 0.4}), {"z": 0.2})
-    for _ in range(2):
-        with pytest.raises(UnsupportedError, match="takes one arm"):
-            client._generation_strategy.gen(experiment=client._experiment, n=2)
     run_trials(client, 1)
     assert record(client, 1)["phase"] == "rule"
 
@@ -635,26 +618,6 @@ def test_values_that_name_no_policy() -> None:
         UserInputError, match=r"'provider' has the values .*expected a choice among"
     ):
         client.get_next_trials(max_trials=1)
-
-
-@pytest.mark.filterwarnings("ignore:The `AxClient` class is deprecated:DeprecationWarning")
-def test_ax_client() -> None:
-    """The same strategy runs through AxClient."""
-    client = AxClient(
-        generation_strategy=indirect_query_strategy(TARGETS, KNOWN, **FAST),
-        verbose_logging=False,
-    )
-    client.create_experiment(
-        name="toy",
-        parameters=[{"name": n, "type": "range", "bounds": [0.2, 0.8]} for n in ("a1", "a2")],
-        objectives={"z": ObjectiveProperties(minimize=False)},
-    )
-    for _ in range(5):
-        arm, index = client.get_next_trial()
-        complete_trial(client, index, {"z": answer(arm)})
-    best = recommend(client)
-    assert best.parameters.keys() == {"x1", "x2"}
-    assert objective(*(float(str(v)) for v in best.parameters.values())) > 0.3
 
 
 @pytest.mark.usefixtures("full_searches")

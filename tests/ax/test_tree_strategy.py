@@ -217,11 +217,6 @@ def test_no_initial_design() -> None:
     complete_trial(client, client.attach_trial(root), {"z": cell_mean(root)})
     run_trials(client, 1)
     assert record(client, 1)["phase"] == "rule"
-    with pytest.raises(UnsupportedError, match="takes one arm"):
-        client._generation_strategy.gen(experiment=client._experiment, n=2)
-    other = make_client()
-    with pytest.raises(UnsupportedError, match="takes one arm"):
-        other._generation_strategy.gen(experiment=other._experiment, n=2)
 
 
 @pytest.mark.parametrize(
