@@ -25,6 +25,7 @@ from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.transition_criterion import TransitionCriterion
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
+from ax.utils.common.constants import Keys
 from ax.utils.common.logger import get_logger
 
 from ax_costaware.ax_bridge.attached import beside_designs
@@ -205,7 +206,12 @@ class CostAwareNode(LimitedNode):
         row = {name: known[name].cast(value) for name, value in decision.parameters.items()}
         arms, _ = gen_arms([ObservationFeatures(parameters=row)], experiment.arms_by_signature)
         self._decided[arms[0].signature] = bool(decision.extra.get("measure", True))
-        return GeneratorRun(arms=arms, generator_key=GENERATOR_KEY, gen_time=seconds)
+        return GeneratorRun(
+            arms=arms,
+            generator_key=GENERATOR_KEY,
+            gen_time=seconds,
+            gen_metadata={Keys.EXPECTED_ACQF_VAL: [decision.value]},
+        )
 
     @property
     def _fitted_adapter(self) -> TorchAdapter | None:

@@ -71,8 +71,8 @@ def design_of(problem: Problem, method: Method) -> Iterator[dict[str, Value]]:
     )
 
 
-def needs_own_search(problem: Problem, knows_choices: bool = True) -> bool:
-    """Whether to search a space by ``maximum_within``, and not by BoTorch's or Ax's optimisers.
+def needs_own_search(problem: Problem) -> bool:
+    """Return whether to search a space by ``maximum_within``, and not by BoTorch's optimizer.
 
     - Finitely many points are looked at, or climbed between. The others would climb along the
       columns of choices and integers as if they were real numbers, which is slow where a cost has
@@ -81,17 +81,12 @@ def needs_own_search(problem: Problem, knows_choices: bool = True) -> bool:
     - Integers and choices between constraints hardly move one by one.
     - Equality constraints are met by elimination.
     - Ranges are of any size, see ``is_out_of_scale``.
-
-    Args:
-        problem: What is decided.
-        knows_choices: Whether the model is one that knows choices. Under the models of earlier
-            releases these go on as they were, so that stored decisions are as then.
     """
     space = problem.space
     return (
         problem.is_finite
         or not space.smooth
-        or (bool(space.blocks) and knows_choices)
+        or bool(space.blocks)
         or bool(read(space.discrete, space.inequality_constraints))
         or space.elimination is not None
         or is_out_of_scale(space)
