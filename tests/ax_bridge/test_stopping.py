@@ -78,9 +78,7 @@ def sobol() -> GenerationStrategy:
 def test_ends_the_run_of_any_strategy(rule: Any) -> None:
     """Not before five trials, and well before the most that were allowed."""
     client = plant_client(sobol(), lmbda=1.0)
-    stopping = GittinsStoppingStrategy(
-        COST, lmbda=0.03, rule=rule, surrogate_spec=SURROGATE, num_restarts=2, raw_samples=32
-    )
+    stopping = GittinsStoppingStrategy(COST, lmbda=0.03, rule=rule, surrogate_spec=SURROGATE)
     orchestrator = Orchestrator(
         experiment=client._experiment,
         generation_strategy=client._generation_strategy,
@@ -102,11 +100,11 @@ def test_ends_the_run_of_any_strategy(rule: Any) -> None:
 
 def test_our_own_strategy_ends_a_run_by_itself() -> None:
     """``Client.run_trials`` takes it as it is, and in parallel."""
-    client = plant_client(budget=8.0, stop=GittinsStop(), acquisition="gittins", initial_share=None)
+    client = plant_client(budget=14.0, stop=GittinsStop(), acquisition="gittins")
     client.run_trials(max_trials=40, parallelism=3, initial_seconds_between_polls=0)
-    assert spending(client).spent <= 8.0 + 1e-6
+    assert spending(client).spent <= 14.0 + 1e-6
     assert len(client._experiment.trials) < 40
-    assert recommend(client).expected_value > -0.05
+    assert recommend(client).expected_value > -0.03
 
 
 def test_before_there_is_data() -> None:
@@ -115,7 +113,7 @@ def test_before_there_is_data() -> None:
     stopping = GittinsStoppingStrategy(COST, budget=10.0, min_trials=0)
     stop, message = stopping.should_stop_optimization(client._experiment)
     assert not stop
-    assert "no trial has a value of the objective" in message
+    assert message == "no trial has an outcome yet."
 
 
 def test_bad_arguments() -> None:
@@ -144,7 +142,7 @@ def test_several_pending_trials() -> None:
     before = spending(client).spent
     running = list(client.get_next_trials(max_trials=3))
     reserved = spending(client).spent
-    options: dict[str, Any] = {"surrogate_spec": SURROGATE, "num_restarts": 2, "raw_samples": 32}
+    options: dict[str, Any] = {"surrogate_spec": SURROGATE}
     waits = GittinsStoppingStrategy(COST, budget=before + 9, **options)
     assert waits.should_stop_optimization(client._experiment) == (
         False,
