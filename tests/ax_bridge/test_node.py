@@ -205,7 +205,7 @@ def test_decisions_of_a_batch_are_pending_without_a_trial() -> None:
     run_trials(client, 2)
     (lost, running) = client.get_next_trials(max_trials=2)
     client.mark_trial_abandoned(lost)
-    arm = {"control_set": "x1+x2", "x1": 0.25, "x2": 0.5, "x3": 0.5}
+    arm: dict[str, Any] = {"control_set": "x1+x2", "x1": 0.25, "x2": 0.5, "x3": 0.5}
     pending = {
         metric: [
             *(ObservationFeatures(arm_of(client, i), trial_index=i) for i in (lost, running)),
@@ -243,12 +243,17 @@ def test_several_arms_in_one_trial_are_refused() -> None:
 
 def test_a_model_is_fitted_once_for_the_same_data(monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch, a recommendation and the next call share it."""
-    fitted = []
+    fitted: list[object] = []
     client = gittins_toy.make_client(initial_trials=2)
     gittins_toy.run_trials(client, 2)
     options = node_of(client._generation_strategy).loop.options
     make = type(options).fitted
-    monkeypatch.setattr(type(options), "fitted", lambda *args: fitted.append(args) or make(*args))
+
+    def fit(*args: Any) -> Any:
+        fitted.append(args)
+        return make(*args)
+
+    monkeypatch.setattr(type(options), "fitted", fit)
     client.get_next_trials(max_trials=2)
     recommend(client)
     client.get_next_trials(max_trials=1)

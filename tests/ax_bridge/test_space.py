@@ -100,7 +100,7 @@ def test_encodes_as_ax_does(adapter: TorchAdapter, space: Space) -> None:
         adapter._experiment.search_space.check_types(found, raise_error=True)
 
 
-def test_columns_are_those_of_the_model(adapter: TorchAdapter, space: Space) -> None:
+def test_columns_are_those_of_the_model(adapter: Any, space: Space) -> None:
     """All of them, each one once, within the bounds that the model was made with."""
     indices = [i for column in space.columns.values() for i in column.indices]
     assert sorted(indices) == list(range(len(adapter.parameters)))
@@ -190,7 +190,7 @@ def test_what_is_no_input_of_the_model() -> None:
     space = fitted_problem(client._experiment, client._generation_strategy).space
     assert list(space.columns) == ["x1", "x2", "x3"]
     assert list(space.hidden) == ["control_set"]
-    row = {"control_set": "x1", "x1": 0.1, "x2": 0.2, "x3": 0.3}
+    row: dict[str, Any] = {"control_set": "x1", "x1": 0.1, "x2": 0.2, "x3": 0.3}
     assert space.encode([row]).tolist() == [[0.1, 0.2, 0.3]]
     client = feedback_toy.make_client()
     feedback_toy.run_trials(client, 5)

@@ -49,12 +49,12 @@ class OwnGP(SingleTaskGP):
     """A user's own model, with an option."""
 
     @classmethod
-    def construct_inputs(cls, training_data: Any, *, nu: float) -> dict[str, Any]:
+    def construct_inputs(cls, training_data: Any, *, nu: float = 2.5) -> dict[str, Any]:
         """As BoTorch has it."""
         return {**super().construct_inputs(training_data), "covar_module": MaternKernel(nu=nu)}
 
 
-class OwnLikelihood(LeaveOneOutPseudoLikelihood):
+class OwnLikelihood(LeaveOneOutPseudoLikelihood):  # type: ignore[misc]
     """What a user maximizes."""
 
     calls = 0
@@ -160,7 +160,7 @@ def test_given_hyperparameters() -> None:
     client = make_client(initial_trials=0, surrogate_spec=fixed)
     index = client.attach_trial({"x1": 0.25, "x2": 0.5})
     client.complete_trial(index, {"y": 3.0})
-    model = fitted_problem(client._experiment, client._generation_strategy).model
+    model: Any = fitted_problem(client._experiment, client._generation_strategy).model
     posterior = model.posterior(torch.tensor([[0.75, 0.5]], dtype=torch.double))
     k = 4.0 * torch.exp(torch.tensor(-0.5 * (0.5 / 0.5) ** 2, dtype=torch.double)).item()
     assert posterior.mean.item() == pytest.approx(1.0 + k / 4.25 * 2.0, rel=1e-6)

@@ -40,8 +40,8 @@ def by_the_loop(client: Client, points: list[dict[str, Any]]) -> dict[str, tuple
     """Means and standard deviations that decisions are made from, by metric."""
     problem = fitted_problem(client._experiment, client._generation_strategy)
     X = problem.space.encode(points)
-    models = {problem.objective: problem.model}
-    models |= {bound.metric: bound.fit() for bound in problem.constraints if bound.fit}
+    models: dict[str, Any] = {problem.objective: problem.model}
+    models |= {bound.metric: bound.model() for bound in problem.constraints}
     with torch.no_grad():
         found = {name: model.posterior(X.unsqueeze(-2)) for name, model in models.items()}
     return {
@@ -177,9 +177,9 @@ def test_the_best_point_is_judged_by_its_expectation(finished: tuple[Client, flo
     points = torch.cat(
         [x1[:, None, None].expand(-1, len(rest), 1), rest.expand(len(x1), -1, -1)], dim=-1
     )
-    problem = fitted_problem(client._experiment, client._generation_strategy)
+    model: Any = fitted_problem(client._experiment, client._generation_strategy).model
     with torch.no_grad():
-        values = problem.model.posterior(points.reshape(-1, 1, 3)).mean
+        values = model.posterior(points.reshape(-1, 1, 3)).mean
     means = sign * values.reshape(len(arms), -1).mean(-1)
     assert index == int(means.argmax())
     assert parameters == arms[index]
@@ -219,8 +219,13 @@ def test_no_view_before_there_are_data() -> None:
 def test_nothing_is_made_that_nobody_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither by decisions, nor by what this package says of a run."""
     asked: list[object] = []
-    make = node_module.adapter_of
-    monkeypatch.setattr(node_module, "adapter_of", lambda *args: asked.append(args) or make(*args))
+    make = vars(node_module)["adapter_of"]
+
+    def adapter_of(*args: Any) -> Any:
+        asked.append(args)
+        return make(*args)
+
+    monkeypatch.setattr(node_module, "adapter_of", adapter_of)
     client = gittins_toy.make_client(initial_trials=2)
     gittins_toy.run_trials(client, 4)
     client.get_next_trials(max_trials=2)
