@@ -130,7 +130,7 @@ def seconds(arm: Arm) -> float:
 
 AFFINE = ac.AffineCost({"x1": 4.0}, fixed=1.0)
 CONDITIONAL = ac.GaussianConditional(
-    np.eye(len(NAMES)).tolist(), [0.0] * len(NAMES), covariance=0.01, outside="keep"
+    tuple(map(tuple, np.eye(len(NAMES)))), (0.0,) * len(NAMES), covariance=0.01, outside="keep"
 )
 SETS = ac.control_set_parameter(CONTROL_SETS)
 BUDGET = 1e4

@@ -20,8 +20,7 @@ from ax.core.trial import Trial
 from ax.exceptions.core import UnsupportedError, UserInputError
 
 from ax_costaware.ax_bridge.records import RECORD, past_trials
-from ax_costaware.core.account import remaining, spent
-from ax_costaware.core.history import LedgerEntry, ledger_of
+from ax_costaware.core.account import LedgerEntry, ledger_of, remaining, spent
 from ax_costaware.core.method import Method
 from ax_costaware.core.problem import Decision, Problem
 from ax_costaware.exceptions import InputError

@@ -29,7 +29,7 @@ from ax_costaware.ax_bridge.checks import ax_errors, check_optimization_config
 from ax_costaware.ax_bridge.node import AnyMethod, fitted_problem, method_of_class
 from ax_costaware.ax_bridge.records import past_trials
 from ax_costaware.core import PastTrial, Problem
-from ax_costaware.core.history import ledger_of
+from ax_costaware.core.account import ledger_of
 from ax_costaware.display import display_number
 from ax_costaware.methods import Method
 

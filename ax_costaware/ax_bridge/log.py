@@ -18,9 +18,8 @@ from ax.utils.common.logger import get_logger
 from ax_costaware.ax_bridge.records import RECORD, decision_record, past_trials
 from ax_costaware.ax_bridge.turns import turn_of
 from ax_costaware.core import Decision, Problem
-from ax_costaware.core.account import spent
+from ax_costaware.core.account import ROUNDING, ledger_of, spent
 from ax_costaware.core.decision import all_left_out, record_of
-from ax_costaware.core.history import ROUNDING, ledger_of
 from ax_costaware.display import display_cost, display_number, display_values
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import Method

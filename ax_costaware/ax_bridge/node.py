@@ -49,8 +49,7 @@ from ax_costaware.ax_bridge.training_data import restore_data
 from ax_costaware.ax_bridge.turns import CostAwareStrategy, LimitedNode
 from ax_costaware.ax_bridge.views import adapter_of
 from ax_costaware.core import Decision, FixedHyperparameters, Problem, Stop
-from ax_costaware.core.account import remaining
-from ax_costaware.core.history import ROUNDING, ledger_of
+from ax_costaware.core.account import ROUNDING, ledger_of, remaining
 from ax_costaware.core.loop import Loop
 from ax_costaware.core.method import NO_LIMIT, Method
 from ax_costaware.exceptions import InputError

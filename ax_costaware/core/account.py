@@ -1,25 +1,251 @@
-"""Trials that are paid: what each sets and costs, by a method, and what of a budget is left.
+"""The account: what each trial was charged, and what of a budget is left.
 
-That is what the ledger is made from. Costs and the budget are in the user's own unit.
+The ledger is rebuilt from the stored trials each time it is asked for; nothing is carried in
+memory, so a reloaded experiment has the same one (Tay et al. 2023, Section 2: the learner stops
+when the costs of its queries use up the budget). All costs are in the user's own unit.
+
+What a trial is charged:
+
+- the cost that was reported for it, else the cost that was expected of it, else the mean of the
+  reported costs (a trial of the initial design has no expected cost where costs are learned), with
+  control sets that of the reported costs of its own;
+- nothing, if it is an initial trial and the strategy does not charge those, or one of the past
+  that was attached without charge;
+- nothing, if it was abandoned or went stale without a reported cost, and no runner of the package
+  had started it: it was never run;
+- a trial that failed or was stopped early is charged, for it was run; a runner of the package says
+  what its last attempt cost;
+- attempts of such a runner that failed, timed out or were lost, and were followed by another, are
+  charged on top: their known cost, else what is expected of an attempt;
+- a trial that is not finished yet is charged what is expected of it, which reserves that much;
+- what is expected of a trial counts its change-over from the trial that ran before it; a reported
+  cost is that of the whole trial, its change-over included.
+
+Where the method may do without a measurement, what costs is to measure (Wang et al. 2020,
+"Cost-Efficient Online Hyperparameter Optimization"): a trial that was completed without an outcome
+is charged what was reported, else nothing; one that was measured although the strategy did not ask
+for it is charged like any other.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from ax_costaware.core.change_overs import change_over
-from ax_costaware.core.history import ROUNDING, LedgerEntry, PastTrial, change_overs, ledger_of
+from ax_costaware.core.change_overs import change_over, change_overs
+from ax_costaware.core.history import PastTrial, blaming, check_inputs
 from ax_costaware.core.problem import Problem
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries import ChangeCost, ControlSet
-from ax_costaware.queries.argument_checks import boolean, check_fields, positive_number_or_none
+from ax_costaware.queries.argument_checks import (
+    boolean,
+    check_fields,
+    nonnegative_number,
+    plain_value,
+    positive_number_or_none,
+)
 from ax_costaware.space.parameters import Row
+
+ROUNDING = 1e-9
+"""Relative slack of a budget: ten costs of 0.1 must fit in a budget of 1."""
 
 _LOOKS = 128
 """Parameterizations whose known costs are looked at."""
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    """One trial's line in the ledger; costs are in the user's own unit."""
+
+    trial_index: int
+    """Index of the trial in the experiment."""
+
+    control_set: str | None
+    """Name of the control set that the trial used; None for a method without control sets."""
+
+    initial: bool
+    """Whether the trial belongs to the initial design: generated there, or attached by the user
+    before the rule made its first decision."""
+
+    by_rule: bool
+    """Whether the strategy's rule chose the trial (one that the user attaches after the rule's
+    first decision is neither initial nor by the rule)."""
+
+    expected_cost: float | None
+    """What the trial was expected to cost when it was generated; None where costs are learned and
+    nothing was expected yet."""
+
+    reported_cost: float | None
+    """What the trial was reported to have cost on completion, if anything was reported."""
+
+    charged: float
+    """What the trial takes from the budget."""
+
+    status: str
+    """Name of the trial's status in Ax."""
+
+    skipped: bool = False
+    """Whether the trial was completed without a value of the objective, under a method that may do
+    without; False for all other methods."""
+
+    lost: float = 0.0
+    """The part of ``charged`` that went into attempts which failed and were followed by another."""
+
+    change_over: float = 0.0
+    """What it cost to set other values than in the trial before; part of what is charged."""
+
+
+def ledger_of(trials: Sequence[PastTrial], method: Budgeted) -> tuple[LedgerEntry, ...]:
+    """The ledger: one entry per trial, by increasing trial index.
+
+    Args:
+        trials: All trials, by increasing index.
+        method: Gives the costs of trials that were not generated by the strategy, and
+            ``charge_initial`` says whether initial trials are charged.
+
+    Raises:
+        InputError: If the method does not fit a trial, as where it names no control set of it or a
+            cost that is none, or an input is no number of a size that models can take.
+    """
+    # What failed, or was given up, may have failed for just that.
+    check_inputs(trial for trial in trials if trial.counts)
+    check_reported(trials, method)
+    names, changes = control_sets_of(trials, method), change_overs(trials, method)
+    reported: dict[str | None, list[float]] = {name: [] for name in names}
+    for trial, name, change in zip(trials, names, changes, strict=True):
+        if trial.reported_cost is not None and trial.reported_cost >= change:
+            reported[name].append(trial.reported_cost - change)
+    entries: list[LedgerEntry] = []
+    rule_has_begun = False
+    for trial, name, change in zip(trials, names, changes, strict=True):
+        phase = trial.record.get("phase")
+        is_measured = trial.outcome is not None or trial.was_measured
+        by_rule = phase == "rule"
+        rule_has_begun = rule_has_begun or by_rule
+        initial = not by_rule and (phase == "initial" or not rule_has_begun)
+        skipped = method.may_skip and trial.is_completed and not is_measured
+        expected = estimate = expected_cost_of(trial, method, change)
+        if estimate is not None and trial.decided_at(method.cost_metric):
+            # Of the trials before it, the one that it was to follow may never have run.
+            estimate += change - float(trial.record.get("change_over", change))
+        if method.may_skip and is_measured and not estimate:
+            # Where the strategy asked for no measurement, none was expected to be paid.
+            estimate = method.cost_at(trial.parameters)
+        if not trial.is_live and not trial.never_ran:
+            came_to = _checked(method, "cost_as_run", method.cost_as_run(trial, trials))
+            estimate = estimate if came_to is None else came_to + change
+        if estimate is None and not trial.never_ran:
+            by_others = method.cost_by_others(name, reported)
+            estimate = (_checked(method, "cost_by_others", by_others) or 0.0) + change
+        estimate, change = (0.0, 0.0) if skipped else (estimate or 0.0, change)
+        free = trial.never_ran or not trial.is_charged
+        free = free or (initial and not method.charge_initial)
+        last = None if trial.is_completed else trial.last_attempt
+        charged = next(c for c in (trial.reported_cost, last, estimate) if c is not None)
+        again = estimate - change
+        lost = math.fsum(again if cost is None else cost for cost in trial.lost)
+        entries.append(
+            LedgerEntry(
+                trial_index=trial.index,
+                control_set=name,
+                initial=initial,
+                by_rule=by_rule,
+                expected_cost=expected,
+                reported_cost=trial.reported_cost,
+                charged=0.0 if free else charged + lost,
+                status=trial.status,
+                skipped=skipped,
+                lost=0.0 if free else lost,
+                change_over=0.0 if free else min(change, charged),
+            )
+        )
+    return tuple(entries)
+
+
+def costs_of_runs(trials: Sequence[PastTrial], method: Budgeted) -> dict[int, float]:
+    """What runs have cost by the end of each trial, by trial, as far as all of it was reported.
+
+    Change-overs are no part of it; what was reported as no more than them is left out. A trial that
+    goes on from another one adds to its cost.
+    """
+    found: dict[int, float] = {}
+    for trial, change in zip(trials, change_overs(trials, method), strict=True):
+        before = 0.0 if trial.resumes_trial is None else found.get(trial.resumes_trial)
+        reported = trial.reported_cost
+        if reported is not None and reported > change and before is not None:
+            found[trial.index] = reported - change + before
+    return found
+
+
+def control_sets_of(trials: Sequence[PastTrial], method: Budgeted) -> list[str | None]:
+    """Names of the control sets of trials; None where there are none.
+
+    Raises:
+        InputError: If a trial that ran, or may run, names none that the method has.
+    """
+    names: list[str | None] = []
+    for trial in trials:
+        control_set = None
+        with suppress(InputError) if trial.never_ran else blaming(trial):
+            control_set = method.control_set_of(trial)
+        names.append(None if control_set is None else str(control_set.name))
+    return names
+
+
+def _checked(method: Budgeted, answer: str, cost: Any) -> float | None:
+    """A cost that a method answers, which may be a user's, as a plain number."""
+    name = f"{type(method).__name__}.{answer}"
+    return None if cost is None else nonnegative_number(plain_value(cost), name)
+
+
+def expected_cost_of(trial: PastTrial, method: Budgeted, change: float = 0.0) -> float | None:
+    """Cost expected when the trial was generated, else the declared one; None if unknown.
+
+    Args:
+        trial: The trial.
+        method: Declares costs.
+        change: What its change-over costs beside a declared one.
+    """
+    recorded = trial.record.get("expected_cost")
+    if recorded is not None and trial.decided_at(method.cost_metric):
+        return float(recorded)
+    declared = None
+    with suppress(InputError) if trial.never_ran else blaming(trial):
+        declared = _checked(method, "cost_at", method.cost_at(trial.parameters))
+    return None if declared is None else declared + change
+
+
+def check_reported(trials: Sequence[PastTrial], method: Budgeted) -> None:
+    """Refuse costs that a method cannot learn from: in another unit, or none.
+
+    Raises:
+        InputError: By the indices of the trials, and how to report their costs.
+    """
+    metric = method.cost_metric
+    if metric is None:
+        return
+    costs = {t.index: t.reported_cost for t in trials if t.reported_cost is not None}
+    if bad := {i: cost for i, cost in costs.items() if not 0 < cost < math.inf}:
+        raise InputError(
+            f"cost={metric!r}: the reported costs by trial {bad} are not all finite numbers > 0. "
+            "Ax's data keep ten decimals, so that a small cost may be zero there: "
+            "complete_trial(..., cost=...) keeps all digits, and so does another unit. To correct "
+            f"a cost: ax_costaware.report_cost(client, {next(iter(bad))}, ...)."
+        )
+    others: dict[str, list[int]] = {}
+    for trial in trials:
+        if trial.index in costs and trial.cost_metric not in (None, metric):
+            others.setdefault(str(trial.cost_metric), []).append(trial.index)
+    for other, indices in others.items():
+        raise InputError(
+            f"cost={metric!r}: the costs of trials {indices} were reported as {other!r}, and need "
+            f"not be in the same unit. Report each as {metric!r}, with "
+            f"ax_costaware.report_cost(client, {indices[0]}, ...) or in Ax's data; or leave the "
+            f"trial out, with ax_costaware.exclude_trial(client, {indices[0]})."
+        )
 
 
 def spent(entries: Iterable[LedgerEntry]) -> float:

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
-from ax_costaware.core.history import PastTrial, settings_of
+from ax_costaware.core.history import PastTrial
 from ax_costaware.exceptions import InputError
 from ax_costaware.space.parameters import Row, Value, takes
 
@@ -34,6 +34,32 @@ _MOST_SUBSETS = 3
 
 SAME_VALUE = 1e-12
 """Part of a column's range by which points of one value may differ."""
+
+
+def settings_of(trial: PastTrial, method: Budgeted) -> Row:
+    """What a trial sets of what costs to be changed, by name; nothing of what it does not name."""
+    cost = method.change_cost
+    if cost is None:
+        return {}
+    control_set = method.control_set_of(trial)
+    names = cost.names if control_set is None else {*cost.names} & {*control_set.parameters}
+    return {name: trial.parameters[name] for name in names if name in trial.parameters}
+
+
+def change_overs(trials: Sequence[PastTrial], method: Budgeted) -> list[float]:
+    """What it cost each trial to set other values than in the one before.
+
+    Args:
+        trials: All trials, by increasing index.
+        method: Says what change-overs cost, and what a trial sets.
+    """
+    cost, found, before = method.change_cost, [0.0] * len(trials), None
+    for i, trial in enumerate(trials if cost is not None else ()):
+        if trial.was_set_up:
+            assert cost is not None
+            now = settings_of(trial, method)
+            found[i], before = cost.between(before, now), now
+    return found
 
 
 def settings_before(problem: Problem, method: Budgeted) -> Row | None:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ax_costaware.core.account import LedgerEntry, ledger_of
 from ax_costaware.core.constraints import OutcomeConstraint, merged
 from ax_costaware.core.decision import record_of
-from ax_costaware.core.history import LedgerEntry, PastTrial, ledger_of
+from ax_costaware.core.history import PastTrial
 from ax_costaware.core.loop import Loop
 from ax_costaware.core.method import Method
 from ax_costaware.core.model import FixedHyperparameters, ModelOptions

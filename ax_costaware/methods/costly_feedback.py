@@ -25,8 +25,8 @@ from torch import Tensor
 
 from ax_costaware.acquisition.confidence_search import ConfidenceSearch
 from ax_costaware.acquisition.local_search import is_flat
-from ax_costaware.core.account import Money
-from ax_costaware.core.history import ROUNDING, PastTrial
+from ax_costaware.core.account import ROUNDING, Money
+from ax_costaware.core.history import PastTrial
 from ax_costaware.core.method import NO_LIMIT, Method
 from ax_costaware.core.model import ARGUMENT, GIVEN, FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Best, Decision, Problem, Stop, decision_seed

@@ -18,16 +18,9 @@ from botorch.models.model import Model
 
 from ax_costaware.acquisition.log_cost import CostFunction as CostOfPoints
 from ax_costaware.acquisition.log_cost import log_cost_function
-from ax_costaware.core.change_overs import costs_left_out, kept_settings
-from ax_costaware.core.history import (
-    PastTrial,
-    change_overs,
-    check_complete,
-    check_inputs,
-    check_reported,
-    costs_of_runs,
-    ledger_of,
-)
+from ax_costaware.core.account import check_reported, costs_of_runs, ledger_of
+from ax_costaware.core.change_overs import change_overs, costs_left_out, kept_settings
+from ax_costaware.core.history import PastTrial, check_complete, check_inputs
 from ax_costaware.core.method import Method
 from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.exceptions import InputError

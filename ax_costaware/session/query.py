@@ -17,7 +17,8 @@ from ax.exceptions.core import UserInputError
 
 from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
 from ax_costaware.ax_bridge.records import planned_trial
-from ax_costaware.core.history import PastTrial, expected_cost_of
+from ax_costaware.core.account import expected_cost_of
+from ax_costaware.core.history import PastTrial
 from ax_costaware.core.method import Method
 from ax_costaware.display import display_cost, display_values
 from ax_costaware.queries import ControlSet

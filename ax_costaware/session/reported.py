@@ -26,7 +26,8 @@ from ax_costaware.ax_bridge.records import (
     problem_without_trials,
     progress_parameter,
 )
-from ax_costaware.core.history import PastTrial, change_overs
+from ax_costaware.core.change_overs import change_overs
+from ax_costaware.core.history import PastTrial
 from ax_costaware.core.method import Method
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries import ControlSet

@@ -24,8 +24,8 @@ from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_sess
 from ax_costaware.ax_bridge.log import log_spending
 from ax_costaware.ax_bridge.records import CHARGED, problem_of
 from ax_costaware.core import PastTrial, Problem
+from ax_costaware.core.account import ledger_of
 from ax_costaware.core.decision import check_all
-from ax_costaware.core.history import ledger_of
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import Method
 from ax_costaware.queries.argument_checks import (

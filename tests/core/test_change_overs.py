@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from ax_costaware.core import Decision, Simulation, Stop
+from ax_costaware.core.account import costs_of_runs, ledger_of
 from ax_costaware.core.change_overs import CostAfter, change_over, kept_settings
-from ax_costaware.core.history import PastTrial, costs_of_runs, ledger_of
+from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Pending, Problem
 from ax_costaware.core.simulation import Outcome
 from ax_costaware.exceptions import InputError

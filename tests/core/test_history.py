@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from ax_costaware.core import PastTrial, Problem
-from ax_costaware.core.account import Budgeted, Money
-from ax_costaware.core.history import check_complete, ledger_of
+from ax_costaware.core.account import Budgeted, Money, ledger_of
+from ax_costaware.core.history import check_complete
 from ax_costaware.core.problem import Pending
 from ax_costaware.core.trial_times import TrialTimes
 from ax_costaware.exceptions import InputError

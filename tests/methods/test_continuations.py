@@ -11,7 +11,7 @@ import torch
 from ax_costaware.acquisition.log_cost import log_cost_function
 from ax_costaware.acquisition.target_fidelity import LogTargetImprovementPerCost
 from ax_costaware.core import Decision, Simulation
-from ax_costaware.core.history import ledger_of
+from ax_costaware.core.account import ledger_of
 from ax_costaware.core.problem import Pending
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import MultiFidelity

@@ -10,7 +10,7 @@ from ax.exceptions.core import UnsupportedError
 
 from ax_costaware import query, recommend, spending, take_over
 from ax_costaware.ax_bridge.client import read_experiment
-from ax_costaware.core.history import LedgerEntry
+from ax_costaware.core.account import LedgerEntry
 from tests.faults.kill import in_child
 from tests.resuming import load
 from tests.stores.make import CASES, NAME, decide

@@ -23,7 +23,8 @@ from ax_costaware import (
     should_stop,
     spending,
 )
-from ax_costaware.core.history import PastTrial, ledger_of
+from ax_costaware.core.account import ledger_of
+from ax_costaware.core.history import PastTrial
 from ax_costaware.methods.gittins import Gittins
 from tests.ax.gittins_toy import FAST, make_client
 

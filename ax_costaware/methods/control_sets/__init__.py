@@ -20,9 +20,10 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.local_search import is_flat
+from ax_costaware.core.account import control_sets_of
 from ax_costaware.core.change_overs import costs_left_out
 from ax_costaware.core.constraints import feasible_first
-from ax_costaware.core.history import PastTrial, control_sets_of
+from ax_costaware.core.history import PastTrial
 from ax_costaware.core.method import NO_LIMIT, Method
 from ax_costaware.core.problem import Best, Decision, Problem, Stop, decision_seed
 from ax_costaware.exceptions import InputError

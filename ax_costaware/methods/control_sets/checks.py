@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ax_costaware.core.history import ROUNDING, PastTrial, blaming
+from ax_costaware.core.account import ROUNDING
+from ax_costaware.core.history import PastTrial, blaming
 from ax_costaware.core.problem import Problem
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods.control_sets.learned import atoms_of

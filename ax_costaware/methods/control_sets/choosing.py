@@ -12,8 +12,9 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
+from ax_costaware.core.account import LedgerEntry
 from ax_costaware.core.change_overs import kept_settings
-from ax_costaware.core.history import LedgerEntry, PastTrial
+from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Decision, Problem, Stop, decision_seed
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.checks import allowed_sets

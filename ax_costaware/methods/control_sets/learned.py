@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ax_costaware.core.history import PastTrial, change_overs, check_complete, check_inputs
+from ax_costaware.core.change_overs import change_overs
+from ax_costaware.core.history import PastTrial, check_complete, check_inputs
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.control_set_cost import ControlSetCostModel
 from ax_costaware.policies import CostEstimate

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.gittins_index import lambda_for_budget
-from ax_costaware.core.history import change_overs
+from ax_costaware.core.change_overs import change_overs
 from ax_costaware.core.problem import Problem
 from ax_costaware.methods.gittins.search import Search
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from ax_costaware.core.account import ledger_of
 from ax_costaware.core.change_overs import change_over
-from ax_costaware.core.history import PastTrial, ledger_of
+from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Decision, Stop
 from ax_costaware.core.simulation import Simulation
 from ax_costaware.exceptions import InputError
