@@ -63,7 +63,7 @@ CASES = {
     "gittins, learned costs": Case(
         lambda: SQUARE,
         lambda unit: ac.gittins_strategy(
-            "seconds", budget=20.0 * unit, initial_trials=4, stop=False, **FAST
+            "seconds", budget=20.0 * unit, initial_trials=4, stop=False
         ),
         learns_costs=True,
     ),
