@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from ax.adapter.cross_validation import cross_validate
 from ax.api.client import Client
-from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig, StorageConfig
 from ax.exceptions.core import OptimizationShouldStop, UnsupportedError, UserInputError
 
 from ax_costaware import (
@@ -36,9 +36,9 @@ PRODUCT = ProductCost({"days": 0.5, "rate": -0.25, "lamp": 1}, scale=0.2)
 TABLE = TableCost("soil", {"clay": 1.0, "sand": 2.5, "peat": 4.0})
 
 
-def mixed_client(**strategy: Any) -> Client:
+def mixed_client(storage_config: StorageConfig | None = None, **strategy: Any) -> Client:
     """Every kind of parameter, with a parameter constraint, minimising."""
-    client = Client()
+    client = Client(storage_config=storage_config)
     client.configure_experiment(
         name="toy",
         parameters=[
