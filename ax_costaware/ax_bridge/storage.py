@@ -82,6 +82,7 @@ VALUE_OBJECTS: tuple[type, ...] = (
     queries.LearnedConditional,
     queries.ProductCost,
     queries.RegressedConditional,
+    queries.SumCost,
     queries.TableCost,
     queries.TruncatedNormal,
     queries.Uniform,
@@ -205,6 +206,8 @@ def _check_storable(argument: str, value: object) -> None:
         _check_storable(f"{argument}.rule", value.rule)
     elif isinstance(value, queries.ChangeCost):
         _check_storable(f"{argument}.base", value.base)
+    elif isinstance(value, queries.SumCost):
+        _check_storable(f"{argument}.terms", value.terms)
 
 
 def _float(value: str) -> float:

@@ -171,15 +171,15 @@ def test_costs_that_do_not_fit_the_parameters(cost: Any, message: str) -> None:
     """Also where an affine cost is least, unless constraints may leave that out."""
     free = Problem(Space.of(SPACE.parameters.values()))
     with pytest.raises(InputError, match=message):
-        check_cost(free, cost, Gittins(cost))
+        check_cost(free, cost)
     # A power of a negative number may be none, also where a search only passes by.
     product = ProductCost({"dose": 0.5})
     with pytest.raises(InputError, match="'dose' takes the value -5"):
-        check_cost(Problem(SPACE), product, Gittins(product))
+        check_cost(Problem(SPACE), product)
     below = Problem(Space.of([Range("dose", -5, -1)]))
-    check_cost(below, ProductCost({"dose": 2}), Gittins(ProductCost({"dose": 2})))
+    check_cost(below, ProductCost({"dose": 2}))
     for fitting in COSTS:
-        check_cost(free, fitting, Gittins(fitting))
+        check_cost(free, fitting)
 
 
 @pytest.mark.parametrize(
@@ -200,10 +200,10 @@ def test_an_affine_cost_within_constraints(sums: Any, equalities: Any, refused: 
     problem = Problem(Space.of(parameters, sums, equalities=equalities))
     cost = AffineCost({"x": 1.0, "n": 2.0, "code": 0.5}, fixed=-3.5)
     if refused is None:
-        check_cost(problem, cost, Gittins(cost))
+        check_cost(problem, cost)
         return
     with pytest.raises(InputError, match=f"at .*{refused}.*expected a finite"):
-        check_cost(problem, cost, Gittins(cost))
+        check_cost(problem, cost)
 
 
 def test_a_function_is_asked_at_corners_that_there_may_be() -> None:
@@ -212,16 +212,14 @@ def test_a_function_is_asked_at_corners_that_there_may_be() -> None:
     def cost(x: Any) -> float:
         return float(x["x"])
 
-    check_cost(
-        Problem(Space.of([Range("x", 0.0, 1.0)], [({"x": -1.0}, -0.5)])), cost, Gittins(cost)
-    )
-    check_cost(Problem(Space.of([Range("x", 0.0, 1.0)]), fixed={"x": 0.5}), cost, Gittins(cost))
+    check_cost(Problem(Space.of([Range("x", 0.0, 1.0)], [({"x": -1.0}, -0.5)])), cost)
+    check_cost(Problem(Space.of([Range("x", 0.0, 1.0)]), fixed={"x": 0.5}), cost)
     many = Problem(Space.of([Range(f"x{i}", 0.0, 1.0) for i in range(80)]))
     for bad in (lambda x: float(sum(x.values())), lambda x: 80.0 - sum(x.values())):
         with pytest.raises(InputError, match=r"cost gave 0.0 for {'x0': "):
-            check_cost(many, bad, Gittins(bad))
+            check_cost(many, bad)
     with pytest.raises(InputError, match=r"cost gave 0.0 for {'x0': "):
-        check_cost(many, lambda x: x["x7"], Gittins(lambda x: x["x7"]))
+        check_cost(many, lambda x: x["x7"])
 
 
 def test_a_function_is_asked_once_for_a_point_of_finitely_many() -> None:
