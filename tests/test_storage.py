@@ -77,7 +77,9 @@ from ax_costaware.models import TimeVaryingGP
 from ax_costaware.models.fixed_hyperparameters import FixedHyperparameterGP, FixedTimeVaryingGP
 from ax_costaware.policies import ControlSetDecision, ControlSetHistory, Evaluate
 from ax_costaware.policies.query_rules import FeedbackRule, Prospect, QueryDecision
+from ax_costaware.queries import Cost
 from tests.ax.feedback_toy import make_client as make_feedback_client
+from tests.ax.gittins_toy import make_client as make_gittins_client
 from tests.ax.toy import CONTROL_SETS, MARGINALS, make_client
 
 SETTINGS = ControlSets(
@@ -262,6 +264,25 @@ def test_own_rule_works_and_storing_it_says_why_not(tmp_path: Path) -> None:
     client = make_client(rule=Dearest())
     with pytest.raises(JSONEncodeError, match=r"rule=Dearest\(\) .*register_value_object"):
         client.save_to_json_file(str(tmp_path / "toy.json"))
+
+
+@dataclass(frozen=True)
+class OwnCost(Cost):
+    """A user's own cost, which nobody registered."""
+
+    parameters = ("x1",)
+
+    def evaluate(self, columns: Any) -> Any:
+        """One more than the input."""
+        return 1.0 + columns["x1"]
+
+
+def test_own_cost_as_a_term_of_a_sum(tmp_path: Path) -> None:
+    """Storing it says why not, by the name of the term."""
+    client = make_gittins_client(cost=AffineCost({"x2": 2.0}) + OwnCost())
+    client.get_next_trials(max_trials=1)
+    with pytest.raises(JSONEncodeError, match=r" cost\.terms=OwnCost\(\) .*register_value_object"):
+        client.save_to_json_file(str(tmp_path / "own.json"))
 
 
 class OwnLaw(JointEmpirical):
