@@ -236,12 +236,13 @@ def check_cost(problem: Problem, cost: object) -> None:
     own = [term for term in terms if not isinstance(term, shipped)]
     if is_new and own:
         _check_own(problem, cost, own)
-    linear = [term for term in terms if isinstance(term, AffineCost | TableCost)]
-    for term in linear if isinstance(cost, SumCost) else ():
+    affine = [term for term in terms if isinstance(term, AffineCost)]
+    for term in affine if isinstance(cost, SumCost) else ():
         if (cheapest := _cheapest([term], problem.space)) is not None:
             _check_part(term, cheapest)
     if own or any(isinstance(term, ConstantCost) for term in terms):
         return
+    linear = [term for term in terms if isinstance(term, AffineCost | TableCost)]
     # No term is negative. The sum is zero where each product has a factor of zero, and the rest is.
     zeros = [_zeros(term, problem.space) for term in terms if isinstance(term, ProductCost)]
     for factors in product(*zeros):
