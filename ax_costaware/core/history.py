@@ -1,5 +1,4 @@
 """What has happened: the trials of an experiment as a method sees them."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
