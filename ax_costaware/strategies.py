@@ -198,10 +198,10 @@ def gittins_strategy(
     Args:
         cost: What a trial costs, in a unit of your own: a number; a value object such as
             ``AffineCost({"epochs": 2.5})``, ``ProductCost({"epochs": 1, "width": 2}, scale=0.1)``
-            or ``TableCost("machine", {...})``; the name of the metric in which the cost of each
-            trial is reported, from which it is learned (``complete_trial(..., cost=...)`` reports
-            it); or a function from a parameterization to a number, with which the experiment
-            cannot be stored.
+            or ``TableCost("machine", {...})``, or a sum of these; the name of the metric in which
+            the cost of each trial is reported, from which it is learned
+            (``complete_trial(..., cost=...)`` reports it); or a function from a parameterization to
+            a number, with which the experiment cannot be stored.
         budget: What all trials may cost together. No trial is chosen that is expected to cost more
             than what is left; when that pays for no trial, asking for one raises
             ``OptimizationShouldStop``, which says what to deploy. None: no limit.

@@ -77,7 +77,9 @@ from ax_costaware.models import TimeVaryingGP
 from ax_costaware.models.fixed_hyperparameters import FixedHyperparameterGP, FixedTimeVaryingGP
 from ax_costaware.policies import ControlSetDecision, ControlSetHistory, Evaluate
 from ax_costaware.policies.query_rules import FeedbackRule, Prospect, QueryDecision
+from ax_costaware.queries import Cost
 from tests.ax.feedback_toy import make_client as make_feedback_client
+from tests.ax.gittins_toy import make_client as make_gittins_client
 from tests.ax.toy import CONTROL_SETS, MARGINALS, make_client
 
 SETTINGS = ControlSets(
@@ -110,6 +112,9 @@ VALUES = [
     Gittins(ChangeCost({"x1": 5}, TableCost("x2", {True: 1.0, False: 2.0})), budget=7),
     Gittins(ChangeCost({"x1": 5}, "hours")),
     TABLE,
+    TABLE + AffineCost({"x1": 0.1}) + ProductCost({"x2": 2}) + 0.30000000000000004,
+    TableCost(1, {1: 0.0, 2.5: 0.1}) + AffineCost({0: 0.1}),
+    Gittins(ChangeCost({"x1": 5}, TABLE + AffineCost({"x1": 0.1}))),
     TableCost("lid", {True: 1.0, False: 2.0}),
     TableCost(2, {1: 1.0, 2.5: 2.0}),
     BernoulliRule(0.1),
@@ -259,6 +264,25 @@ def test_own_rule_works_and_storing_it_says_why_not(tmp_path: Path) -> None:
     client = make_client(rule=Dearest())
     with pytest.raises(JSONEncodeError, match=r"rule=Dearest\(\) .*register_value_object"):
         client.save_to_json_file(str(tmp_path / "toy.json"))
+
+
+@dataclass(frozen=True)
+class OwnCost(Cost):
+    """A user's own cost, which nobody registered."""
+
+    parameters = ("x1",)
+
+    def evaluate(self, columns: Any) -> Any:
+        """One more than the input."""
+        return 1.0 + columns["x1"]
+
+
+def test_own_cost_as_a_term_of_a_sum(tmp_path: Path) -> None:
+    """Storing it says why not, by the name of the term."""
+    client = make_gittins_client(cost=AffineCost({"x2": 2.0}) + OwnCost())
+    client.get_next_trials(max_trials=1)
+    with pytest.raises(JSONEncodeError, match=r" cost\.terms=OwnCost\(\) .*register_value_object"):
+        client.save_to_json_file(str(tmp_path / "own.json"))
 
 
 class OwnLaw(JointEmpirical):

@@ -82,6 +82,7 @@ VALUE_OBJECTS: tuple[type, ...] = (
     queries.LearnedConditional,
     queries.ProductCost,
     queries.RegressedConditional,
+    queries.SumCost,
     queries.TableCost,
     queries.TruncatedNormal,
     queries.Uniform,
@@ -191,9 +192,10 @@ def _check_storable(argument: str, value: object) -> None:
     elif isfunction(value) or ismethod(value) or isbuiltin(value):
         raise JSONEncodeError(
             f"this experiment cannot be stored: {argument}={value!r} is a function. Use a "
-            "value object such as AffineCost, ProductCost or TableCost, or make the function a "
-            "dataclass of plain values, derived from ax_costaware.queries.costs.Cost, and pass it "
-            "to ax_costaware.storage.register_value_object."
+            "value object such as AffineCost, ProductCost or TableCost, or a sum of these, or make "
+            "the function a dataclass of plain values, derived from "
+            "ax_costaware.queries.costs.Cost, and pass it to "
+            "ax_costaware.storage.register_value_object."
         )
     elif type(value) not in CORE_ENCODER_REGISTRY:
         raise JSONEncodeError(
@@ -205,6 +207,8 @@ def _check_storable(argument: str, value: object) -> None:
         _check_storable(f"{argument}.rule", value.rule)
     elif isinstance(value, queries.ChangeCost):
         _check_storable(f"{argument}.base", value.base)
+    elif isinstance(value, queries.SumCost):
+        _check_storable(f"{argument}.terms", value.terms)
 
 
 def _float(value: str) -> float:

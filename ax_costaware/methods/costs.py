@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, product
 from typing import Any, TypeAlias, cast
@@ -22,9 +22,16 @@ from ax_costaware.core.method import Method
 from ax_costaware.core.problem import Problem
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import plain_value, positive_number
-from ax_costaware.queries.costs import AffineCost, ConstantCost, Cost, ProductCost, TableCost
+from ax_costaware.queries.costs import (
+    AffineCost,
+    ConstantCost,
+    Cost,
+    ProductCost,
+    SumCost,
+    TableCost,
+)
 from ax_costaware.space.parameter_constraints import WeightedSum
-from ax_costaware.space.parameters import Choice, Parameter, Range, Row, Value
+from ax_costaware.space.parameters import Choice, Parameter, Range, Row, Value, takes
 from ax_costaware.space.space import Space
 
 CostOfPoints: TypeAlias = Callable[[Tensor], Tensor]
@@ -65,6 +72,18 @@ def cost_of(cost: object, parameters: Row) -> float:
         ) from error
 
 
+def _part_of(term: Cost, parameters: Row) -> float:
+    """What a term adds to the cost of a trial, which may be zero.
+
+    Raises:
+        InputError: If the term is not defined for the trial.
+    """
+    try:
+        return term.part_at(parameters)
+    except InputError as error:
+        raise InputError(f"cost={term!r} at {dict(parameters)}: {error}") from error
+
+
 def searched_cost(cost: object, method: Method, declared: Callable[..., object]) -> object:
     """Return what a search reads costs from: ``cost``, or the ``cost_at`` of a user's subclass.
 
@@ -102,6 +121,15 @@ def known_cost(cost: object, cost_at: CostOfRow, space: Space) -> CostOfPoints:
         return lambda X: X.new_full(X.shape[:-1], cost)
     if not isinstance(cost, Cost):
         return _row_by_row(partial(cost_of, cost), space)
+    parts = [_known_part(cost, cost_at, space)]
+    if isinstance(cost, SumCost):
+        parts = [_known_part(term, partial(_part_of, term), space) for term in cost.terms]
+    first, *others = parts
+    return lambda X: sum((part(X) for part in others), first(X)).clamp_min(_LEAST)
+
+
+def _known_part(cost: Cost, cost_at: CostOfRow, space: Space) -> CostOfPoints:
+    """A value object, or a term of one, as a function of points; see ``known_cost``."""
     names = cast(Sequence[str], cost.parameters)
     if isinstance(cost, TableCost):
         column = space.columns.get(str(cost.parameter))
@@ -114,7 +142,7 @@ def known_cost(cost: object, cost_at: CostOfRow, space: Space) -> CostOfPoints:
 
     def evaluate(X: Tensor) -> Tensor:
         costs = cost.evaluate({name: space.raw(name, X) for name in names})
-        return costs.to(X).expand(X.shape[:-1]).clamp_min(_LEAST)
+        return costs.to(X).expand(X.shape[:-1])
 
     return evaluate
 
@@ -158,6 +186,9 @@ def _row_by_row(cost_at: CostOfRow, space: Space) -> CostOfPoints:
     return evaluate
 
 
+_ROUNDING = 1e-6
+"""Part of the numbers that an affine term adds up, by which it may be below zero."""
+
 _MOST_CORNERS = 1024
 """Corners of the space at which a user's own cost, or law of points, is asked beforehand."""
 
@@ -178,18 +209,19 @@ def named_cost(cost: Cost) -> Cost:
     return cost
 
 
-def check_cost(problem: Problem, cost: object, method: Method) -> None:
+def check_cost(problem: Problem, cost: object) -> None:
     """Check that a cost fits the parameters of an experiment.
+
+    The terms of a sum are checked one by one, and may be zero where the whole is > 0.
 
     Args:
         problem: The experiment.
         cost: What the user gave; a function, and a value object of the user's own class, is asked
             at the center and at corners of the space.
-        method: Gives the cost of a parameterization.
 
     Raises:
         InputError: If the cost reads a parameter that there is not, or that it cannot read, or is
-            no finite number > 0 somewhere.
+            no finite number > 0 somewhere; or if a term of a sum is negative somewhere.
     """
     # Once trials were chosen it has been asked for what they cost.
     is_new = not any(trial.record for trial in problem.trials)
@@ -197,52 +229,95 @@ def check_cost(problem: Problem, cost: object, method: Method) -> None:
         for row in looks(problem) if callable(cost) and is_new else ():
             cost_of(cost, row)
         return
-    parameters, names = problem.space.parameters, cast(Sequence[str], cost.parameters)
+    terms = cost.terms if isinstance(cost, SumCost) else (cost,)
+    for term in terms:
+        _check_reads(term, problem.space, is_part=term is not cost)
+    shipped = AffineCost | TableCost | ProductCost | ConstantCost
+    own = [term for term in terms if not isinstance(term, shipped)]
+    if is_new and own:
+        _check_own(problem, cost, own)
+    affine = [term for term in terms if isinstance(term, AffineCost)]
+    for term in affine if isinstance(cost, SumCost) else ():
+        if (cheapest := _cheapest([term], problem.space)) is not None:
+            _check_part(term, cheapest)
+    if own or any(isinstance(term, ConstantCost) for term in terms):
+        return
+    linear = [term for term in terms if isinstance(term, AffineCost | TableCost)]
+    # No term is negative. The sum is zero where each product has a factor of zero, and the rest is.
+    zeros = [_zeros(term, problem.space) for term in terms if isinstance(term, ProductCost)]
+    for factors in product(*zeros):
+        held = dict.fromkeys(factors, 0)
+        if (cheapest := _cheapest(linear, problem.space, held)) is not None:
+            row = {**problem.space.center, **cheapest}
+            cost_of(cost, {str(name): row[str(name)] for name in cost.parameters})
+
+
+def _check_reads(term: Cost, space: Space, is_part: bool) -> None:
+    """Refuse a cost that reads what it cannot, and a product that is none somewhere."""
+    parameters, names = space.parameters, cast(Sequence[str], term.parameters)
     if unknown := [name for name in names if name not in parameters]:
         raise InputError(
-            f"cost={cost!r} reads {unknown}, which the experiment does not have: expected names "
-            f"out of {problem.space.names}."
+            f"cost={term!r} reads {unknown}, which the experiment does not have: expected names "
+            f"out of {space.names}."
         )
-    if is_new and not isinstance(cost, ConstantCost | AffineCost | ProductCost | TableCost):
-        _check_own(problem, cost, method)
-    if isinstance(cost, TableCost):
+    if isinstance(term, TableCost):
         (table,) = names
         values = parameters[table].values_up_to(MOST_VALUES)
         if values is None:
             raise InputError(
-                f"cost={cost!r}: parameter {table!r} has more values than a table "
+                f"cost={term!r}: parameter {table!r} has more values than a table "
                 "holds; expected a choice or a short range of integers, or an AffineCost."
             )
         for value in values:
-            method.cost_at({table: value})
-    if isinstance(cost, AffineCost | ProductCost):
+            _part_of(term, {table: value})
+    if isinstance(term, AffineCost | ProductCost):
         for name in names:
             if not parameters[name].is_numeric:
                 raise InputError(
-                    f"cost={cost!r} multiplies parameter {name!r}, whose values are no numbers: "
+                    f"cost={term!r} multiplies parameter {name!r}, whose values are no numbers: "
                     "expected numeric parameters, or a TableCost over this one."
                 )
-    if isinstance(cost, AffineCost) and (cheapest := _cheapest(cost, problem.space)) is not None:
-        method.cost_at(cheapest)
-    if isinstance(cost, ProductCost):
-        _check_product(cost, problem.space, method)
+    if isinstance(term, ProductCost):
+        _check_product(term, space, is_part)
 
 
-def _check_own(problem: Problem, cost: Cost, method: Method) -> None:
-    """Refuse a value object of a user's own class that gives no costs, of one trial or of many."""
+def _check_part(term: Cost, row: Row) -> None:
+    """Refuse a term of a sum that is no finite number >= 0, but for rounding."""
+    part, size = _part_of(term, row), 0.0
+    if isinstance(term, AffineCost):
+        size = abs(term.fixed) + sum(abs(w * float(str(row[str(n)]))) for n, w in term.weights)
+    if not -_ROUNDING * size <= part < math.inf:
+        raise InputError(
+            f"cost={term!r} at {dict(row)} is {part!r}: expected a finite number >= 0, as a term "
+            "of a sum."
+        )
+
+
+def _check_own(problem: Problem, cost: Cost, own: Sequence[Cost]) -> None:
+    """Refuse value objects of a user's own classes that give no costs, of one trial or of many.
+
+    Args:
+        problem: The experiment.
+        cost: The whole cost.
+        own: Its terms of such classes.
+    """
     space, rows = problem.space, list(looks(problem))
-    if rows and all(space.parameters[str(name)].is_numeric for name in cost.parameters):
-        X = space.encode(rows)
-        found = cost.evaluate({name: space.raw(str(name), X) for name in cost.parameters})
-        shape = found.shape if isinstance(found, Tensor) else None
-        if shape != X.shape[:-1] and not (shape == () and not cost.parameters):
-            got = f"a {type(found).__name__}" if shape is None else f"the shape {tuple(shape)}"
-            raise InputError(
-                f"cost={cost!r}: evaluate gave {got} for columns of shape {tuple(X.shape[:-1])}: "
-                "expected a tensor with a cost for each entry of its columns."
-            )
+    for term in own:
+        if rows and all(space.parameters[str(name)].is_numeric for name in term.parameters):
+            X = space.encode(rows)
+            found = term.evaluate({name: space.raw(str(name), X) for name in term.parameters})
+            shape = found.shape if isinstance(found, Tensor) else None
+            if shape != X.shape[:-1] and not (shape == () and not term.parameters):
+                got = f"a {type(found).__name__}" if shape is None else f"the shape {tuple(shape)}"
+                raise InputError(
+                    f"cost={term!r}: evaluate gave {got} for columns of shape "
+                    f"{tuple(X.shape[:-1])}: expected a tensor with a cost for each entry of its "
+                    "columns."
+                )
     for row in rows:
-        method.cost_at(row)
+        for term in own if isinstance(cost, SumCost) else ():
+            _check_part(term, row)
+        cost_of(cost, row)
 
 
 def looks(problem: Problem) -> Iterator[Row]:
@@ -262,52 +337,103 @@ def looks(problem: Problem) -> Iterator[Row]:
             yield row
 
 
-def _cheapest(cost: AffineCost, space: Space) -> Row | None:
-    """Where an affine cost is least, by what it and constraints read; None where none is found.
+def _cheapest(
+    terms: Sequence[AffineCost | TableCost], space: Space, held: Row | None = None
+) -> Row | None:
+    """Where a sum of affine costs and tables is least, by what it and constraints read.
 
-    Choices may keep it from being least there, but it is a cost of a trial.
+    With constraints it is a mixed-integer linear program. A range of few digits counts there as
+    one of real numbers, which may keep the sum from being least, but it is a cost of a trial.
+
+    Args:
+        terms: The terms.
+        space: The space.
+        held: Values of parameters that are given.
+
+    Returns:
+        The values of these parameters; None where none are found.
     """
-    weights = {str(name): weight for name, weight in cost.weights}
+    held = held or {}
+    weights: dict[str, float] = {}
+    tables: dict[str, list[TableCost]] = {}
+    for term in terms:
+        if isinstance(term, TableCost):
+            tables.setdefault(str(term.parameter), []).append(term)
+        else:
+            for name, weight in term.weights:
+                weights[str(name)] = weights.get(str(name), 0.0) + weight
     sums, equalities = space.sums, space.equalities
-    names = list(dict.fromkeys(chain(weights, *(w for w, _ in (*sums, *equalities)))))
-    parameters = [space.parameters[name] for name in names]
-    ends = dict(zip(names, map(_ends, parameters), strict=True))
+    read = (weights for weights, _ in (*sums, *equalities))
+    names = list(dict.fromkeys(chain(weights, tables, held, *read)))
+    values: dict[str, Sequence[Any]] = {}
+    for name in names:
+        parameter = space.parameters[name]
+        found = parameter.values_up_to(MOST_VALUES) if name in tables else None
+        values[name] = _ends(parameter) if found is None else found
+        if name in held:
+            values[name] = (held[name],)
+
+    def price(name: str, value: Any) -> float:
+        """What a value of one parameter adds."""
+        parts = [table.part_at({name: value}) for table in tables.get(name, ())]
+        return _times(weights, name, value) + sum(parts)
+
     if not (sums or equalities):
-        return {name: min(e) if weights[name] > 0 else max(e) for name, e in ends.items()}
-    found = linprog(
-        [weights.get(name, 0.0) for name in names],
-        *_matrix(sums, names),
-        *_matrix(equalities, names),
-        bounds=[(min(e), max(e)) for e in ends.values()],
-        integrality=[int(isinstance(p, Range) and p.is_integer) for p in parameters],
-    )
-    if found.x is None:
+        return {name: min(values[name], key=partial(price, name)) for name in names}
+    # A range is a variable; of another parameter each value is one, which is 1 if it is taken.
+    ranges = {n: p for n, p in space.ranges.items() if n in names and n not in tables}
+    others = [name for name in names if name not in ranges]
+    variables: list[tuple[str, Any]] = [(name, 1.0) for name in ranges]
+    variables += [(name, value) for name in others for value in values[name]]
+    one_value = [([float(n == name) for n, _ in variables], 1.0) for name in others]
+    solution = linprog(
+        [price(*variable) for variable in variables],
+        *_matrix(_rows(sums, variables)),
+        *_matrix(_rows(equalities, variables) + one_value),
+        bounds=[(min(values[n]), max(values[n])) if n in ranges else (0, 1) for n, _ in variables],
+        integrality=[int(n not in ranges or ranges[n].is_integer) for n, _ in variables],
+    ).x
+    if solution is None:
         return None
-    row = dict(zip(names, map(_nearest, parameters, found.x.tolist()), strict=True))
+    row: dict[str, Value] = {}
+    for (name, value), x in zip(variables, solution.tolist(), strict=True):
+        if name in ranges:
+            row[name] = ranges[name].decode(x)
+        elif x > 0.5:
+            row[name] = value
     return row if space.meets(row) else None
 
 
-def _nearest(parameter: Parameter, x: float) -> Value:
-    """The value of a numeric parameter that is nearest to a number."""
-    if isinstance(parameter, Range):
-        return parameter.decode(x)
-    nearest: Value = min(_ends(parameter), key=lambda value: abs(float(value) - x))
-    return nearest
+def _times(weights: Mapping[str, float], name: str, value: Any) -> float:
+    """What a value of a parameter adds to a weighted sum."""
+    return weights[name] * float(value) if name in weights else 0.0
+
+
+def _rows(
+    constraints: Sequence[WeightedSum], variables: Sequence[tuple[str, Any]]
+) -> list[tuple[list[float], float]]:
+    """Coefficients of the variables in constraints, and right-hand sides."""
+    return [([_times(weights, *v) for v in variables], limit) for weights, limit in constraints]
 
 
 def _matrix(
-    constraints: Sequence[WeightedSum], names: Sequence[str]
+    rows: Sequence[tuple[list[float], float]],
 ) -> tuple[list[list[float]] | None, list[float] | None]:
-    """Coefficients and right-hand sides of constraints, as SciPy has them; None without any."""
-    rows = [[weights.get(name, 0.0) for name in names] for weights, _ in constraints]
-    return rows or None, [limit for _, limit in constraints] or None
+    """Coefficients and right-hand sides as SciPy has them; None without any."""
+    return [row for row, _ in rows] or None, [limit for _, limit in rows] or None
 
 
-def _check_product(cost: ProductCost, space: Space, method: Method) -> None:
+def _zeros(cost: ProductCost, space: Space) -> list[str]:
+    """Parameters at whose value of zero a product is zero."""
+    names = [str(name) for name, power in cost.powers if power > 0]
+    return [name for name in names if takes(space.parameters[name], 0)]
+
+
+def _check_product(cost: ProductCost, space: Space, is_part: bool) -> None:
     """Refuse a product that is no finite number > 0 somewhere within the bounds.
 
-    Constraints do not count: a search may look beyond them on its way, where a power of a negative
-    number need not be a number.
+    A term of a sum may be zero where its slope is finite. Constraints do not count: a search may
+    look beyond them on its way, where a power of a negative number need not be a number.
     """
     corners: tuple[dict[str, Value], ...] = {}, {}
     for key, power in cost.powers:
@@ -317,16 +443,18 @@ def _check_product(cost: ProductCost, space: Space, method: Method) -> None:
         looks = (*values, 0.0) if min(values) < 0 < max(values) else values
         factors = torch.tensor([float(v) for v in looks], dtype=torch.double) ** power
         for value, factor in zip(looks, factors.tolist(), strict=True):
-            if not 0 < factor < math.inf:
+            is_zero = is_part and factor == 0 and power >= 1
+            if not (0 < factor < math.inf or is_zero):
+                part = ", or 0 by a power of 1 or more" if is_part else ""
                 raise InputError(
                     f"cost={cost!r}: parameter {name!r} takes the value {value!r}, which to the "
                     f"power {power:g} is {factor:g}: expected values whose power is a finite "
-                    "number > 0, so that every trial costs something."
+                    f"number > 0{part}, so that every trial costs something."
                 )
         low, high = corners
         low[name], high[name] = looks[int(factors.argmin())], looks[int(factors.argmax())]
     for corner in corners:
-        method.cost_at(corner)
+        (_check_part if is_part else cost_of)(cost, corner)
 
 
 def _ends(parameter: Parameter) -> tuple[Any, ...]:

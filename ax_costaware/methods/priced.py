@@ -150,7 +150,7 @@ class PricedMethod(Method):
                 f"cost={self.cost!r} is the objective: expected another metric, in which the cost "
                 "of each trial is reported."
             )
-        check_cost(problem, searched_cost(self.base_cost, self, PricedMethod.cost_at), self)
+        check_cost(problem, searched_cost(self.base_cost, self, PricedMethod.cost_at))
         if self.cost_metric is not None:
             check_reported_costs(self, problem)
 

@@ -19,7 +19,14 @@ from ax_costaware.queries.conditionals.learned import LearnedConditional
 from ax_costaware.queries.conditionals.pairs import PairsConditional
 from ax_costaware.queries.conditionals.regressed import RegressedConditional
 from ax_costaware.queries.control_sets import ControlSet, check_control_sets
-from ax_costaware.queries.costs import AffineCost, ConstantCost, Cost, ProductCost, TableCost
+from ax_costaware.queries.costs import (
+    AffineCost,
+    ConstantCost,
+    Cost,
+    ProductCost,
+    SumCost,
+    TableCost,
+)
 from ax_costaware.queries.joint import (
     GaussianCopula,
     JointEmpirical,
@@ -68,6 +75,7 @@ __all__ = [
     "RawValue",
     "RegressedConditional",
     "SharedNodes",
+    "SumCost",
     "TableCost",
     "TruncatedNormal",
     "Uniform",

@@ -25,9 +25,11 @@ from ax_costaware.queries.argument_checks import (
     distinct,
     finite_number,
     instance_of,
+    nonnegative_number,
     pairs_of,
     plain_value,
     positive_number,
+    sequence_of,
     set_fields,
     values_of_one_kind,
 )
@@ -46,12 +48,23 @@ _EXPECTED_NUMBERS = (
 )
 _EXPECTED_COSTS = (
     "a mapping from one or more values, all numbers or all strings or all booleans, to finite "
-    "costs > 0"
+    "costs >= 0"
 )
+_EXPECTED_TERM = (
+    "a cost such as AffineCost({'epochs': 2.5}), or a finite number >= 0 (a ChangeCost takes the "
+    "sum as its base)"
+)
+_EXPECTED_TERMS = "a sequence of two or more costs, all by parameter names or all by columns"
 
 
 class Cost(ABC):
-    """What a trial costs, as a known function of its parameters."""
+    """What a trial costs, as a known function of its parameters.
+
+    Costs add up: the sum of two costs, or of a cost and a number, is a ``SumCost``.
+    """
+
+    __array_ufunc__ = None
+    """Lets a NumPy number on the left of ``+`` leave the sum to the cost."""
 
     @property
     @abstractmethod
@@ -74,6 +87,20 @@ class Cost(ABC):
             InputError: If a parameter is missing, or its values are not numbers in the cost.
         """
 
+    def __add__(self, other: Any) -> Cost:
+        """The sum of two costs, or of a cost and a number.
+
+        Raises:
+            InputError: If ``other`` is neither a cost nor a finite number >= 0.
+        """
+        term = _term(other)
+        return self if term is None else SumCost((self, term))
+
+    def __radd__(self, other: Any) -> Cost:
+        """As ``__add__``, also for ``sum(costs)``, which begins with 0."""
+        term = _term(other)
+        return self if term is None else SumCost((term, self))
+
     def _of(self, values: Mapping[Any, Any]) -> float:
         """The cost for values of at least ``parameters``."""
         # A power may be infinite or no number, which tensors say, and plain numbers raise.
@@ -94,16 +121,27 @@ class Cost(ABC):
             InputError: If a parameter is missing or has a value that the cost is not defined for,
                 or the cost is not a finite number > 0.
         """
-        instance_of(values, "values", Mapping, "a mapping from parameters to values")
-        for key in self.parameters:
-            if key not in values:
-                raise InputError(f"values={values!r}: expected also a value of {key!r}.")
-        cost = self._of(values)
+        cost = self.part_at(values)
         if not (cost > 0 and math.isfinite(cost)):
             raise InputError(
                 f"values={values!r} cost {cost!r} by {self!r}: expected a finite cost > 0."
             )
         return cost
+
+    def part_at(self, values: Mapping[Any, Any]) -> float:
+        """The cost of one trial as a term of a sum, which may be zero and is not checked.
+
+        Args:
+            values: As in ``at``.
+
+        Raises:
+            InputError: If a parameter is missing or has a value that the cost is not defined for.
+        """
+        instance_of(values, "values", Mapping, "a mapping from parameters to values")
+        for key in self.parameters:
+            if key not in values:
+                raise InputError(f"values={values!r}: expected also a value of {key!r}.")
+        return self._of(values)
 
     def __call__(self, X: Tensor) -> Tensor:
         """The costs of many trials, differentiable in ``X``; see ``evaluate``.
@@ -261,17 +299,18 @@ class TableCost(Cost):
         Args:
             parameter: Name of the parameter that decides, or index of its column.
             costs: The cost of a trial with each value: a mapping from values, all numbers or all
-                strings or all booleans, to finite numbers > 0, or pairs of them.
+                strings or all booleans, to finite numbers >= 0, or pairs of them. A value may cost
+                nothing where other terms of a sum make the whole > 0.
 
         Raises:
-            InputError: For any other ``parameter``; for costs that are none, not finite and > 0, of
-                one value twice, or of values of different kinds.
+            InputError: For any other ``parameter``; for costs that are none, not finite and >= 0,
+                of one value twice, or of values of different kinds.
         """
         given = pairs_of(costs, "costs", _EXPECTED_COSTS)
         values = values_of_one_kind([v for v, _ in given], "the values of costs", _EXPECTED_COSTS)
         distinct(values, "costs", _EXPECTED_COSTS)
         checked = [
-            (value, positive_number(cost, f"costs[{value!r}]"))
+            (value, nonnegative_number(cost, f"costs[{value!r}]"))
             for value, (_, cost) in zip(values, given, strict=True)
         ]
         name = _key(parameter, f"parameter={parameter!r}: expected {_EXPECTED_KEY}.")
@@ -322,19 +361,79 @@ class TableCost(Cost):
         raise InputError(f"values[{self.parameter!r}]={given!r}: expected one of {list(costs)}.")
 
 
+@dataclass(frozen=True, init=False, repr=False)
+class SumCost(Cost):
+    """A sum of costs, such as the price list of several choices; ``+`` makes it.
+
+    A term may be zero for some trials where the whole is > 0.
+    """
+
+    terms: tuple[Cost, ...]
+    """What is added up; no term is itself a sum."""
+
+    def __init__(self, terms: Iterable[Cost]) -> None:
+        """A sum of costs.
+
+        Args:
+            terms: Two or more costs, all by parameter names or all by columns. The terms of a sum
+                among them become terms of this one.
+
+        Raises:
+            InputError: For fewer terms, for one that is no cost, or for terms by names and by
+                columns.
+        """
+        given = sequence_of(terms, "terms", _EXPECTED_TERMS)
+        if len(given) < 2:
+            raise InputError(f"terms={terms!r}: expected {_EXPECTED_TERMS}.")
+        flat: list[Cost] = []
+        for i, term in enumerate(given):
+            instance_of(term, f"terms[{i}]", Cost, "a cost such as AffineCost({'epochs': 2.5})")
+            flat += term.terms if isinstance(term, SumCost) else [term]
+        set_fields(self, terms=tuple(flat))
+        _of_one_kind(self.parameters, f"terms={flat!r}", _EXPECTED_TERMS)
+
+    def __repr__(self) -> str:
+        return " + ".join(map(repr, self.terms))
+
+    @property
+    @override
+    def parameters(self) -> tuple[Key, ...]:
+        return tuple(dict.fromkeys(key for term in self.terms for key in term.parameters))
+
+    @override
+    def evaluate(self, columns: Mapping[Any, Tensor]) -> Tensor:
+        first, *others = (term.evaluate(columns) for term in self.terms)
+        return sum(others, first)
+
+    @override
+    def _of(self, values: Mapping[Any, Any]) -> float:
+        return sum(term.part_at(values) for term in self.terms)
+
+
+def _term(given: Any) -> Cost | None:
+    """What is added to a cost, as a cost; None for zero."""
+    if isinstance(given, Cost):
+        return given
+    number = nonnegative_number(plain_value(given), "the other term", _EXPECTED_TERM)
+    return ConstantCost(number) if number else None
+
+
 def _numbers_by_key(given: Any, what: str) -> tuple[tuple[Key, float], ...]:
     """Parameters and a finite number for each, sorted by parameter."""
     pairs = pairs_of(given, what, _EXPECTED_NUMBERS)
     message = f"{what}={given!r}: expected {_EXPECTED_NUMBERS}."
     checked = [(_key(key, message), finite_number(n, f"{what}[{key!r}]")) for key, n in pairs]
     keys = [key for key, _ in checked]
-    for key in keys:
-        if type(key) is not type(keys[0]):
-            raise InputError(
-                f"{what} has the keys {keys[0]!r} and {key!r}: expected {_EXPECTED_NUMBERS}."
-            )
+    _of_one_kind(keys, what, _EXPECTED_NUMBERS)
     distinct(keys, what, _EXPECTED_NUMBERS)
     return tuple(sorted(checked))
+
+
+def _of_one_kind(keys: Sequence[Key], what: str, expected: str) -> None:
+    """Refuse names beside indices of columns."""
+    for key in keys:
+        if type(key) is not type(keys[0]):
+            raise InputError(f"{what} has the keys {keys[0]!r} and {key!r}: expected {expected}.")
 
 
 def _key(key: Any, message: str) -> Key:

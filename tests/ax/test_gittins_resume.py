@@ -14,8 +14,11 @@ from ax.orchestration.orchestrator_options import OrchestratorOptions
 from ax.storage.sqa_store.structs import DBSettings
 
 from ax_costaware import (
+    AffineCost,
+    ChangeCost,
     FunctionRunner,
     GittinsDecay,
+    ProductCost,
     complete_trial,
     query,
     recommend,
@@ -32,6 +35,8 @@ pytestmark = pytest.mark.usefixtures("short_searches")
 
 STORED = (0, 1, 3, 5)
 """Runs are stored after these: one initial trial comes after the first, then the model's."""
+
+SUM = AffineCost({"x2": 2.0}) + ProductCost({"x1": 1}) + 0.25
 
 TINY = 1e-12
 """Costs of some 1e-12 are zero or one digit in Ax's data, which keep ten decimals."""
@@ -70,8 +75,11 @@ def test_next_decision_after_reload_is_the_same(
         _run("held", tmp_path, 4, budget=60.0, stop=True, surrogate_spec=None, initial_share=0.2),
         _run("again", tmp_path, 4, budget=40.0, acquisition="log_ei_cost_cooling"),
         _run("learned", tmp_path, 6, cost="hours", decay=GittinsDecay(3.0)),
+        _run("sum", tmp_path, 2, budget=60.0, cost=ChangeCost({"x1": 0.1}, SUM)),
     ]
-    held, again, learned = (run.decisions for run in runs)
+    held, again, learned, added = (run.decisions for run in runs)
+    paid = added[-1]["record"]
+    assert paid["expected_cost"] - paid["change_over"] == pytest.approx(SUM.at(added[-1]["arm"]))
     assert len({d["record"]["decision"]["lambda"] for d in held[2:]}) == 1
     assert len({d["record"]["decision"]["lambda"] for d in again[2:]}) == 3
     assert learned[-1]["record"]["decision"]["relative_lambda"] < 3.0

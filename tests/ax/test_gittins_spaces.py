@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
 import pytest
 from ax.adapter.cross_validation import cross_validate
 from ax.api.client import Client
@@ -14,6 +15,7 @@ from ax_costaware import (
     AffineCost,
     ProductCost,
     TableCost,
+    attach_table,
     complete_trial,
     gittins_strategy,
     recommend,
@@ -22,6 +24,7 @@ from ax_costaware import (
 from ax_costaware.ax_bridge.node import method_of_class
 from ax_costaware.methods import Gittins
 from tests.ax.gittins_toy import FAST, arm_of, record
+from tests.test_storage import round_trip
 
 pytestmark = [
     pytest.mark.filterwarnings(
@@ -80,6 +83,10 @@ COSTS: dict[str, Any] = {
     "table": TABLE,
     "affine": AffineCost({"days": 0.05, "pots": 0.5, "rate": 1.0}, fixed=0.25),
     "product": PRODUCT,
+    "sum": TABLE
+    + TableCost("size", {"S": 0.0, "M": 0.5, "L": 1.0})
+    + TableCost("pots", {1: 0.0, 2: 0.5, 3: 1.0, 4: 1.5})
+    + AffineCost({"days": 0.05}),
     "function": lambda x: 0.5 + 0.01 * x["days"] + {"S": 1.0, "M": 2.0, "L": 3.0}[x["size"]],
     "learned": "hours",
 }
@@ -249,6 +256,49 @@ def test_several_objectives_are_refused() -> None:
     client.configure_optimization(objective="loss, hours")
     with pytest.raises(UnsupportedError, match="several metrics"):
         client.get_next_trials(max_trials=1)
+
+
+def test_a_price_list_of_a_reaction() -> None:
+    """Its next trial is that of the same cost as a function, and it is stored."""
+    prices = {
+        "base": {"CsOAc": 0.15, "CsOPiv": 0.19, "KOAc": 0.10, "KOPiv": 0.0},
+        "ligand": dict(
+            zip("abcdefgh", (0.07, 0.07, 0.08, 0.08, 0.0, 0.19, 0.31, 0.4), strict=True)
+        ),
+        "solvent": {"BuCN": 0.15, "BuOAc": 0.14, "DMAc": 0.13, "Xylene": 0.0},
+    }
+    rows = [
+        ("KOPiv", "f", "Xylene", 0.057, 6.9),
+        ("CsOPiv", "b", "BuCN", 0.153, 0.0),
+        ("KOAc", "e", "DMAc", 0.1, 14.0),
+        ("CsOAc", "a", "BuOAc", 0.057, 0.0),
+        ("CsOPiv", "g", "DMAc", 0.1, 40.0),
+        ("KOAc", "h", "BuCN", 0.153, 77.0),
+    ]
+    past = pd.DataFrame(rows, columns=[*prices, "conc", "y"])
+    cost = sum(TableCost(name, table) for name, table in prices.items()) + 0.05
+
+    def reagents(x: dict[str, Any]) -> float:
+        return sum(table[x[name]] for name, table in prices.items()) + 0.05
+
+    made = []
+    for declared in (cost, reagents):
+        choices = [
+            ChoiceParameterConfig(name, list(table), "str", is_ordered=False)
+            for name, table in prices.items()
+        ]
+        conc = ChoiceParameterConfig("conc", [0.057, 0.1, 0.153], "float", is_ordered=True)
+        client = Client()
+        client.configure_experiment(parameters=[*choices, conc])
+        client.configure_optimization(objective="y")
+        client.set_generation_strategy(gittins_strategy(cost=declared, budget=3.0, **FAST_FIT))
+        attach_table(client, past)
+        made.append(client.get_next_trials(max_trials=1))
+        if declared is cost:
+            ((index, arm),) = made[0].items()
+            assert record(client, index)["expected_cost"] == pytest.approx(reagents(dict(arm)))
+            assert round_trip(method_of_class(client._generation_strategy, Gittins)).cost == cost
+    assert made[0] == made[1]
 
 
 @pytest.mark.parametrize("last", ["ordered", "integer"])

@@ -79,6 +79,14 @@ def test_the_recommendation_says_whether_it_was_run() -> None:
     assert found[0.9, 0.2] == 3
 
 
+def test_a_sum_of_costs_decides_as_the_same_cost_in_one() -> None:
+    parts = AffineCost({"epochs": 0.1}) + 0.5
+    one, other = (simulate(replace(METHOD, cost=cost), SPACE, curve, 5) for cost in (COST, parts))
+    assert one.recommend() == other.recommend()
+    for one_trial, trial in zip(one.trials, other.trials, strict=True):
+        assert trial.parameters == pytest.approx(one_trial.parameters, rel=1e-6)
+
+
 @pytest.mark.parametrize("minimize", [False, True])
 def test_a_run_that_diverged_does_not_set_the_scale(minimize: bool) -> None:
     """What came of it is bad, and the others are told apart as without it."""

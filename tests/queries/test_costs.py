@@ -16,12 +16,21 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries import AffineCost, ConstantCost, Cost, ProductCost, TableCost
+from ax_costaware.queries import (
+    AffineCost,
+    ChangeCost,
+    ConstantCost,
+    Cost,
+    ProductCost,
+    SumCost,
+    TableCost,
+)
 
 TRAINING = AffineCost({"epochs": 2.0, "layers": 0.5}, fixed=1.0)
 NETWORK = ProductCost({"width": 2, "epochs": 1}, scale=0.5)
 KERNELS = TableCost("kernel", {"rbf": 4.0, "linear": 1.0})
 SIZES = TableCost(1, {10: 1.0, 100: 5.0, 1000: 25.0})
+PRICES = KERNELS + TableCost("solver", {"cg": 0.0, "lu": 3.0}) + AffineCost({"epochs": 2.0})
 
 
 def test_cost_of_one_trial() -> None:
@@ -36,6 +45,58 @@ def test_cost_of_one_trial() -> None:
     assert SIZES.at({1: 100}) == 5.0
     assert SIZES.at({1: np.int64(100)}) == 5.0
     assert SIZES.at({1: 100.0 * (1 + 1e-9)}) == 5.0
+
+
+def test_a_sum_costs_what_its_terms_do() -> None:
+    assert PRICES.at({"kernel": "rbf", "solver": "lu", "epochs": 10, "unread": "x"}) == 27.0
+    assert PRICES.at({"kernel": "linear", "solver": "cg", "epochs": 0}) == 1.0
+    assert (NETWORK + TRAINING + 0.5).at({"epochs": 10, "width": 2, "layers": 4}) == 43.5
+    assert (ConstantCost(2) + 1).at({}) == 3.0
+
+
+def test_adding_up() -> None:
+    """A sum is flat, prints as it is written, and takes numbers."""
+    assert PRICES.parameters == ("kernel", "solver", "epochs")
+    assert repr(PRICES) == (
+        "TableCost('kernel', {'linear': 1.0, 'rbf': 4.0}) + TableCost('solver', {'cg': 0.0, "
+        "'lu': 3.0}) + AffineCost({'epochs': 2.0}, fixed=0.0)"
+    )
+    a, b, c, d = TRAINING, NETWORK, KERNELS, ConstantCost(2.0)
+    assert (a + b) + (c + d) == a + (b + (c + d)) == a + b + c + 2 == sum([a, b, c, 2.0])
+    assert SumCost([a + b, c, d]) == SumCost((a, SumCost([b, c]), d)) == a + b + c + d
+    assert a + b != b + b
+    assert len({a + b, TRAINING + NETWORK, a + c}) == 2
+    assert a + 0 == 0.0 + a == sum([a]) == a
+    for number in (2, np.float64(2), np.int64(2), torch.tensor(2.0)):
+        assert number + a == ConstantCost(2.0) + a
+        assert a + number == a + d
+
+
+@pytest.mark.parametrize(
+    "other", ["hours", None, True, -1.0, math.nan, lambda x: 1.0, ChangeCost({"a": 1.0})], ids=str
+)
+def test_refuses_to_add(other: Any) -> None:
+    message = r"the other term=.*: expected a cost such as Affine.*, or a finite number >= 0 \(a Ch"
+    with pytest.raises(InputError, match=message):
+        TRAINING + other
+    with pytest.raises(InputError, match=message):
+        other + TRAINING
+
+
+@pytest.mark.parametrize(
+    ("terms", "message"),
+    [
+        ([], r"terms=\[\]: expected a sequence of two or more costs"),
+        ([TRAINING], r"terms=\[AffineCost.*\]: expected a sequence of two or more costs"),
+        (TRAINING, r"terms=AffineCost.*: expected a sequence of two or more costs"),
+        ([TRAINING, 1.0], r"terms\[1\]=1\.0: expected a cost such as AffineCost"),
+        ([TRAINING, "hours"], r"terms\[1\]='hours': expected a cost such as AffineCost"),
+        ([TRAINING, SIZES], r"has the keys 'epochs' and 1: expected .* all by parameter names or"),
+    ],
+)
+def test_refuses_terms(terms: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        SumCost(terms)
 
 
 def test_what_a_cost_reads() -> None:
@@ -58,7 +119,8 @@ def test_costs_of_a_tensor_are_those_of_its_rows(
         torch.randint(3, batch_shape, generator=generator)
     ]
     product = ProductCost({0: 0.5, -1: -1}, scale=3.0)
-    for cost in (ConstantCost(2.5), AffineCost({0: 2.0, -1: 0.5}, fixed=0.25), product, SIZES):
+    affine = AffineCost({0: 2.0, -1: 0.5}, fixed=0.25)
+    for cost in (ConstantCost(2.5), affine, product, SIZES, 0.5 + affine + SIZES + product):
         costs = cost(X)
         assert costs.shape == batch_shape
         assert costs.dtype == dtype
@@ -100,6 +162,7 @@ def test_gradients() -> None:
     table = TableCost(1, {0: 1.0, 1: 2.0})
     (gradient,) = torch.autograd.grad(table(X).sum(), X)
     assert torch.equal(gradient, torch.zeros_like(X))
+    assert torch.autograd.gradcheck(affine + table + product + 1.0, (X,))
 
 
 def test_a_table_takes_the_nearest_value() -> None:
@@ -134,7 +197,7 @@ def test_equality_and_repr() -> None:
     assert repr(TRAINING) == "AffineCost({'epochs': 2.0, 'layers': 0.5}, fixed=1.0)"
     assert repr(NETWORK) == "ProductCost({'epochs': 1.0, 'width': 2.0}, scale=0.5)"
     assert repr(KERNELS) == "TableCost('kernel', {'linear': 1.0, 'rbf': 4.0})"
-    for cost in (TRAINING, NETWORK, KERNELS, SIZES, ConstantCost(3.0)):
+    for cost in (TRAINING, NETWORK, KERNELS, SIZES, ConstantCost(3.0), PRICES):
         assert eval(repr(cost)) == cost
     with pytest.raises(dataclasses.FrozenInstanceError):
         TRAINING.fixed = 2.0  # type: ignore[misc]
@@ -187,8 +250,9 @@ def test_refuses_values(value: Any) -> None:
         ConstantCost(value)
     with pytest.raises(InputError, match=r"scale=.*: expected a finite number > 0\."):
         ProductCost({"a": 1.0}, scale=value)
-    with pytest.raises(InputError, match=r"costs\['a'\]=.*: expected a finite number > 0\."):
-        TableCost("x", {"b": 1.0, "a": value})
+    if value != 0:
+        with pytest.raises(InputError, match=r"costs\['a'\]=.*: expected a finite number >= 0\."):
+            TableCost("x", {"b": 1.0, "a": value})
 
 
 @pytest.mark.parametrize(
@@ -266,6 +330,10 @@ def test_refuses_tables(costs: Any, message: str) -> None:
         (SIZES, {1: "10"}, r"values\[1\]='10': expected one of \[10, 100, 1000\]"),
         (SIZES, {1: True}, r"values\[1\]=True: expected one of \[10, 100, 1000\]"),
         (SIZES, {1: math.nan}, r"values\[1\]=nan: expected a finite number"),
+        (PRICES, {"kernel": "rbf", "epochs": 1}, r"expected also a value of 'solver'"),
+        (PRICES, {"kernel": "rbf", "solver": "qr", "epochs": 1}, r"'solver'\]='qr': expected one"),
+        (PRICES, {"kernel": "rbf", "solver": "lu", "epochs": -4}, r"cost -1\.0 by TableCost.* \+ "),
+        (TableCost("x", {"a": 0}), {"x": "a"}, r"values=.* cost 0\.0 by TableCost"),
         (TableCost("x", {True: 1.0}), {"x": 1}, r"values\['x'\]=1: expected one of \[True\]"),
     ],
 )
@@ -284,6 +352,12 @@ def test_refuses_trials(cost: Cost, values: Any, message: str) -> None:
         (ConstantCost(1.0), torch.tensor(1.0), r"X=tensor\(1\.\): expected a tensor of shape"),
         (ConstantCost(1.0), [[1.0]], r"X=\[\[1\.0\]\]: expected a tensor of shape batch_shape x d"),
         (TableCost(0, {"a": 1.0}), torch.ones(3, 2), r"has the value 'a': expected a cost whose"),
+        (PRICES, torch.ones(2, 2), r"has the parameter 'kernel': expected the index of its col"),
+        (
+            SIZES + AffineCost({2: 1.0}),
+            torch.ones(3, 2),
+            r"X of shape \(3, 2\): expected a column 2",
+        ),
     ],
 )
 def test_refuses_tensors(cost: Cost, X: Tensor, message: str) -> None:

@@ -154,7 +154,7 @@ class IndirectQueries(Targets):
         """Refuse what does not fit the law: parameters, a cost, or a trial that is no query."""
         super().check(problem)
         self._check_names(problem)
-        check_cost(problem, searched_cost(self.cost, self, IndirectQueries.cost_at), self)
+        check_cost(problem, searched_cost(self.cost, self, IndirectQueries.cost_at))
         law = self.decoded_law(problem)
         if isinstance(law.conditional, FiniteConditional):
             self._check_policies(problem, law.names[0], law.conditional)

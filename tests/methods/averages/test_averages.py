@@ -70,6 +70,14 @@ def test_a_query_is_searched_for_along_integers(fixed: Row) -> None:
     assert decision.parameters["size"] == fixed.get("size", 1)
 
 
+def test_a_cost_may_be_a_sum() -> None:
+    """Of what is proportional to the size, which may be zero, and a fixed part."""
+    decision = decision_of(replace(METHOD, cost=AffineCost({"size": 1.0}, fixed=-1.0) + 2))
+    assert isinstance(decision, Decision)
+    assert decision.parameters["size"] == 1
+    assert decision.expected_cost == 2.0
+
+
 @pytest.mark.parametrize(("budget", "size"), [(16.0, 1), (15.5, None)])
 def test_a_run_ends_where_the_cheapest_query_cannot_be_paid(
     budget: float, size: int | None
