@@ -19,14 +19,14 @@ from botorch.optim import batched_lbfgs_b, initializers
 from botorch.test_utils.mock import mock_optimize_context_manager
 
 from ax_costaware.acquisition import batch_knowledge, confidence_search, local_search
-from ax_costaware.core import loop
+from ax_costaware.core import optimize
 
 # BoTorch's own context replaces this, which BoTorch imports beside a SciPy that it knows only.
 vars(gen).setdefault("fmin_l_bfgs_b_batched", batched_lbfgs_b.fmin_l_bfgs_b_batched)
 
 _REPLACED: list[tuple[Any, str, dict[str, Any]]] = [
     (acquisition, "optimize_acqf_mixed_alternating", {"num_restarts": 2, "raw_samples": 8}),
-    (loop, "optimize_acqf_mixed_alternating", {"num_restarts": 2, "raw_samples": 8}),
+    (optimize, "optimize_acqf_mixed_alternating", {"num_restarts": 2, "raw_samples": 8}),
     (initializers, "sample_q_batches_from_polytope", {"n_burnin": 20, "n_thinning": 4}),
     (local_search, "fmin_l_bfgs_b_batched", {"maxiter": 2, "maxls": 3}),
     (sensitivity, "ax_parameter_sens", {"num_mc_samples": 100}),

@@ -101,7 +101,7 @@ def problem_of(
     device: torch.device | None = None,
     num_attached: int = 0,
 ) -> Problem:
-    """Return what a method decides from, to which nothing is lent yet, see ``Loop.prepared``.
+    """Return what a method decides from, without model and optimizer, see ``Loop.prepared``.
 
     Args:
         experiment: The experiment.

@@ -34,8 +34,8 @@ STEEP, MARGIN = 500.0, 0.95
 of the logarithm of the probability at which that begins, so that a search ends where it is."""
 
 
-def nothing_to_lend(*_: object, **__: object) -> Any:
-    """What stands for a thing that was not lent to a problem, or to its constraints."""
+def unavailable(*_: object, **__: object) -> Any:
+    """Stand for a model, an optimizer or a design that a problem was made without."""
     raise RuntimeError("this problem was made without a model, an optimiser or a design.")
 
 
@@ -56,7 +56,7 @@ class OutcomeConstraint:
     upper: float | None = None
     """Largest feasible value; None for no such bound."""
 
-    fit: Callable[[], Model] = field(default=nothing_to_lend, compare=False, repr=False)
+    fit: Callable[[], Model] = field(default=unavailable, compare=False, repr=False)
     """Gives the model of the metric, fitted to its values in raw units."""
 
     def __post_init__(self) -> None:

@@ -1,40 +1,30 @@
 """The loop: what a method decides next, from what has happened.
 
 It is the only one. A simulation asks it, and so does the node of an Ax experiment, so that a
-decision is the same with and without Ax. It fits the model, lends BoTorch's optimizers and a
-quasi-random design to the method, and says whether the initial design goes on.
+decision is the same with and without Ax. It fits the model, gives the method BoTorch's optimizers
+and a quasi-random design, and says whether the initial design goes on.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 import torch
-from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
-from botorch.optim.optimize_mixed import optimize_acqf_mixed_alternating
 
 from ax_costaware.core.curves import CurvePoint, curve_points
 from ax_costaware.core.decision import check_all, next_trial, recommended
 from ax_costaware.core.failures import are_in_vain
 from ax_costaware.core.history import check_inputs
-from ax_costaware.core.lending import (
-    MOST_DRAWS,
-    OPTIMIZER,
-    design_of,
-    maximum_within,
-    needs_own_search,
-)
 from ax_costaware.core.method import Method
 from ax_costaware.core.model import ModelOptions, check_lengthscales, winsorized
+from ax_costaware.core.optimize import design_of, maximize
 from ax_costaware.core.problem import (
     Best,
     Decision,
-    Maximum,
     Problem,
     SpaceExhausted,
     Stop,
@@ -64,7 +54,7 @@ class Loop:
     _fitted: dict[str | None, tuple[object, Model]] = field(default_factory=dict, init=False)
 
     def prepared(self, problem: Problem) -> Problem:
-        """Return a problem to which the model, an optimizer and a design are lent."""
+        """Return a problem with its model, an optimizer and a quasi-random design."""
 
         def fit(metric: str | None = None) -> Model:
             return self._model(made, metric)
@@ -75,7 +65,7 @@ class Loop:
                 replace(bound, fit=partial(fit, bound.metric)) for bound in problem.constraints
             ),
             fit=fit,
-            maximize=lambda *args: _maximize(made, *args),
+            maximize=lambda *args: maximize(made, *args),
             draw=lambda: next(design),
         )
         design: Iterator[dict[str, Value]] = design_of(made, self.method)
@@ -233,31 +223,3 @@ def _variances(errors: Sequence[float | None], points: Sequence[CurvePoint]) -> 
         mean if error is None or not abs(error) <= LARGEST else error**2
         for error in [*errors, *(point.sem for point in points)]
     ]
-
-
-def _maximize(
-    problem: Problem,
-    acquisition: AcquisitionFunction,
-    options: Mapping[str, Any],
-    held: Mapping[int, float] | None = None,
-) -> Maximum:
-    """Return the best point of an acquisition function, see ``Maximize``."""
-    space, held = problem.space, {**problem.held, **(held or {})}
-    if needs_own_search(problem) or not space.smooth - held.keys():
-        return maximum_within(problem, acquisition, options, held)
-    values = {
-        column.indices[0]: [column.encode(value)[0] for value in found]
-        for column in space.columns.values()
-        if (found := column.parameter.values_up_to(MOST_DRAWS)) is not None
-    }
-    X, _ = optimize_acqf_mixed_alternating(
-        acquisition,
-        bounds=space.bounds,
-        q=1,
-        discrete_dims={i: v for i, v in values.items() if i not in held},
-        inequality_constraints=space.inequality_constraints or None,
-        fixed_features=held,
-        **{**OPTIMIZER, **options},
-    )
-    with torch.no_grad():
-        return Maximum(X[0].detach(), float(acquisition(X.unsqueeze(0))))

@@ -1,9 +1,8 @@
 """What one decision is made from, and what it is.
 
 A ``Problem`` holds the trials so far, what is under way, what the caller fixed, the fitted model,
-and what the surroundings lend: an optimiser of acquisition functions and a quasi-random design. No
-rule is in it. The direction of the objective is applied here, when a problem is made, and when a
-decision is recorded.
+an optimizer of acquisition functions, and a quasi-random design. No rule is in it. The direction of
+the objective is applied here, when a problem is made, and when a decision is recorded.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from botorch.models.model import Model
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
-from ax_costaware.core.constraints import Feasibility, OutcomeConstraint, nothing_to_lend
+from ax_costaware.core.constraints import Feasibility, OutcomeConstraint, unavailable
 from ax_costaware.core.history import PastTrial
 from ax_costaware.models.believed import believed
 from ax_costaware.models.point_posterior import PointPosterior
@@ -135,14 +134,14 @@ class Problem:
     pairs: Pairs = field(default_factory=dict)
     """Pairs that were gathered while the experiment runs."""
 
-    fit: Callable[[], Model] = nothing_to_lend
+    fit: Callable[[], Model] = unavailable
     """Gives the model, fitted to the outcomes in raw units."""
 
-    maximize: Maximize = nothing_to_lend
-    """Lends an optimiser of acquisition functions."""
+    maximize: Maximize = unavailable
+    """Maximizes an acquisition function."""
 
-    draw: Callable[[], Row] = nothing_to_lend
-    """Lends a quasi-random design: each call gives its next parameterization."""
+    draw: Callable[[], Row] = unavailable
+    """Gives the next parameterization of a quasi-random design."""
 
     @cached_property
     def model(self) -> Model:

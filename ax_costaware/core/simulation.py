@@ -1,7 +1,7 @@
 """A method on a function, in a plain loop: what a strategy does in Ax, without it.
 
-For simulations of thousands of decisions, and for those who track their experiments elsewhere. The
-loop keeps the trials, fits the model, and lends BoTorch's optimisers and a quasi-random design.
+For simulations of thousands of decisions, and for those who track their experiments elsewhere. It
+keeps the trials, and asks the loop for the next one.
 """
 
 from __future__ import annotations

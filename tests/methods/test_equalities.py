@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ax_costaware.core import FixedHyperparameters, Simulation, simulate
-from ax_costaware.core.lending import design_of, maximum_within
+from ax_costaware.core.optimize import design_of, maximum_within
 from ax_costaware.core.problem import Decision, Problem
 from ax_costaware.core.simulation import Outcome
 from ax_costaware.exceptions import InputError, UnsupportedInputError

@@ -31,7 +31,7 @@ from ax_costaware.core.account import Money
 from ax_costaware.core.change_overs import kept_settings
 from ax_costaware.core.constraints import CostOfFeasible, Feasibility, OutcomeConstraint
 from ax_costaware.core.failures import failures_as_constraint
-from ax_costaware.core.lending import possible
+from ax_costaware.core.optimize import possible
 from ax_costaware.core.problem import Problem
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.priced import PricedMethod

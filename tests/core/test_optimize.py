@@ -21,7 +21,7 @@ from ax_costaware.core import (
     SpaceExhausted,
 )
 from ax_costaware.core.history import PastTrial
-from ax_costaware.core.lending import design_of, is_out_of_scale, maximum_within
+from ax_costaware.core.optimize import design_of, is_out_of_scale, maximum_within
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import Gittins
 from ax_costaware.space import Choice, Range, Space

@@ -1,4 +1,9 @@
-"""What a loop lends to a method where its surroundings do not: a design, and an optimiser."""
+"""Quasi-random designs that meet the constraints, and the maximizer of acquisition functions.
+
+Spaces of real numbers are searched by BoTorch's ``optimize_acqf_mixed_alternating``. Finite spaces
+are enumerated, and what BoTorch's optimizer cannot move along is climbed here, see
+``needs_own_search``.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,7 @@ from typing import Any
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.optim.optimize_mixed import optimize_acqf_mixed_alternating
 from torch import Tensor
 
 from ax_costaware.acquisition.local_search import LocalSearch
@@ -104,6 +110,45 @@ def is_out_of_scale(space: Space) -> bool:
     least, most = _RAW_WIDTHS[bool(space.sums and space.smooth)]
     widths = space.bounds.diff(dim=0)[0, sorted(space.smooth | space.integers.keys())]
     return not bool(((least <= widths) & (widths <= most)).all())
+
+
+def maximize(
+    problem: Problem,
+    acquisition: AcquisitionFunction,
+    options: Mapping[str, Any],
+    held: Mapping[int, float] | None = None,
+) -> Maximum:
+    """Return the best point of an acquisition function, see ``Maximize``.
+
+    Args:
+        problem: Says what is fixed.
+        acquisition: The function, of points ``b x 1 x d``.
+        options: ``num_restarts`` and ``raw_samples``.
+        held: Further columns that keep a value.
+
+    Raises:
+        InputError: If no point meets the parameter constraints.
+        SpaceExhausted: If every point was tried, of a space that has finitely many.
+    """
+    space, held = problem.space, {**problem.held, **(held or {})}
+    if needs_own_search(problem) or not space.smooth - held.keys():
+        return maximum_within(problem, acquisition, options, held)
+    values = {
+        column.indices[0]: [column.encode(value)[0] for value in found]
+        for column in space.columns.values()
+        if (found := column.parameter.values_up_to(MOST_DRAWS)) is not None
+    }
+    X, _ = optimize_acqf_mixed_alternating(
+        acquisition,
+        bounds=space.bounds,
+        q=1,
+        discrete_dims={i: v for i, v in values.items() if i not in held},
+        inequality_constraints=space.inequality_constraints or None,
+        fixed_features=held,
+        **{**OPTIMIZER, **options},
+    )
+    with torch.no_grad():
+        return Maximum(X[0].detach(), float(acquisition(X.unsqueeze(0))))
 
 
 def maximum_within(
