@@ -94,9 +94,10 @@ def control_set_strategy(
     count in full (Xu et al. 2023). Until a query is feasible, the likeliest per cost comes next.
 
     Args:
-        control_sets: The subsets of the inputs that a trial can control, each with its cost, or
-            with None for a cost that is learned: ``complete_trial`` then needs what each trial
-            cost, which may depend on the values that it sets.
+        control_sets: The subsets of the inputs that a trial can control, each with its cost: a
+            number; a value object over the values that are set, such as ``AffineCost({"time":
+            2.0}, fixed=1.0)``; or None for a cost that is learned. ``complete_trial`` then needs
+            what each trial cost, which may depend on the values that it sets.
         marginals: Distribution of each input where a trial does not control it, by name, in the
             parameter's raw units. Inputs that every control set controls need none. A ``Learned``
             one is updated with the values that the input takes in trials that do not control it.
@@ -108,14 +109,17 @@ def control_set_strategy(
         rule: How a control set is chosen. By default ``LargestValuePerCost(above="worst")``: the
             one with the largest upper confidence bound, counted from the worst value that there
             is, per unit of expected cost (with ``acquisition="ei"`` the improvement per cost).
-            Where chance does not reach the best values, ``ExploreThenCommit.adaptive()``.
+            Where chance does not reach the best values, ``ExploreThenCommit.adaptive()``, which
+            takes numbers as costs alone. A declared cost that depends on the values that are set
+            counts in their choice, too, where the rule divides by cost.
         beta: Weight of the standard deviation in the upper confidence bound ``mu + beta * sigma``:
             a number, or ``TheoreticalBeta``.
         acquisition: What is maximised in expectation: ``"ucb"``, ``"ei"`` or ``"ts"``.
         initial_trials: Quasi-random trials before the model decides. With 0 the first
             outcome ends them, be it of an attached trial.
         initial_control_sets: Names of the control sets that the initial trials cycle through; by
-            default those of the cheapest cost, or all of them where a cost is unknown.
+            default those of the cheapest cost, or all of them where a cost is unknown or depends on
+            the values that are set.
         max_trial_cost: What any one trial may be expected to cost; None for no limit. Costs that
             are learned are held against it once one was reported.
         charge_initial: Whether the initial trials are paid from the budget.

@@ -205,6 +205,8 @@ def _check_storable(argument: str, value: object) -> None:
         _check_storable(f"{argument}.rule", value.rule)
     elif isinstance(value, queries.ChangeCost):
         _check_storable(f"{argument}.base", value.base)
+    elif isinstance(value, queries.ControlSet):
+        _check_storable(f"{argument}[{value.name!r}].cost", value.cost)
 
 
 def _float(value: str) -> float:

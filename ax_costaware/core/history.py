@@ -1,4 +1,5 @@
 """What has happened: the trials of an experiment as a method sees them."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, product
-from typing import Any, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 import torch
 from scipy.optimize import linprog
@@ -32,6 +32,17 @@ CostOfPoints: TypeAlias = Callable[[Tensor], Tensor]
 
 CostOfRow: TypeAlias = Callable[[Row], float | None]
 """The cost of one parameterization in raw units; it raises where there is none."""
+
+_RANGE_LOOKS = 256
+"""Quasi-random points at which the range of a cost is looked for, beside corners of the space."""
+
+
+class Priced(Protocol):
+    """What has a declared cost: a method, or a control set."""
+
+    def cost_at(self, parameters: Row, /) -> float | None:
+        """The cost of one parameterization, in the user's own unit."""
+
 
 _STEP = 1e-5
 """Step of the finite differences of a user's own function, relative to a column's range."""
@@ -178,14 +189,14 @@ def named_cost(cost: Cost) -> Cost:
     return cost
 
 
-def check_cost(problem: Problem, cost: object, method: Method) -> None:
+def check_cost(problem: Problem, cost: object, method: Priced) -> None:
     """Check that a cost fits the parameters of an experiment.
 
     Args:
         problem: The experiment.
         cost: What the user gave; a function, and a value object of the user's own class, is asked
             at the center and at corners of the space.
-        method: Gives the cost of a parameterization.
+        method: Gives the cost of a parameterization: the method, or the control set.
 
     Raises:
         InputError: If the cost reads a parameter that there is not, or that it cannot read, or is
@@ -228,7 +239,24 @@ def check_cost(problem: Problem, cost: object, method: Method) -> None:
         _check_product(cost, problem.space, method)
 
 
-def _check_own(problem: Problem, cost: Cost, method: Method) -> None:
+def cost_range(problem: Problem, cost: Cost) -> tuple[float, float]:
+    """Return the least and the largest cost of a trial.
+
+    They are exact where the cost rises or falls with each parameter that it reads, and no
+    parameter constraint reads these; the least one of an affine cost also within constraints. Else
+    they are those of the points that are looked at.
+    """
+    space, names = problem.space, [str(name) for name in cost.parameters]
+    rows = list(looks(problem, names))
+    rows += space.decode(space.sobol_points(_RANGE_LOOKS, 0, problem.held))
+    costs = [cost.at(row) for row in rows]
+    if isinstance(cost, AffineCost) and not problem.fixed.keys() & {*space.columns}:
+        cheapest = _cheapest(cost, space)
+        costs += [] if cheapest is None else [cost.at(cheapest)]
+    return min(costs, default=0.0), max(costs, default=math.inf)
+
+
+def _check_own(problem: Problem, cost: Cost, method: Priced) -> None:
     """Refuse a value object of a user's own class that gives no costs, of one trial or of many."""
     space, rows = problem.space, list(looks(problem))
     if rows and all(space.parameters[str(name)].is_numeric for name in cost.parameters):
@@ -245,10 +273,16 @@ def _check_own(problem: Problem, cost: Cost, method: Method) -> None:
         method.cost_at(row)
 
 
-def looks(problem: Problem) -> Iterator[Row]:
-    """The center of a space, and its corners, or some of many; those that meet the constraints."""
+def looks(problem: Problem, names: Iterable[str] | None = None) -> Iterator[Row]:
+    """The center of a space, and its corners, or some of many; those that meet the constraints.
+
+    Args:
+        problem: The experiment.
+        names: Parameters that differ between corners; the others are in the middle. None: all.
+    """
     space = problem.space
-    ends = {name: _ends(column.parameter) for name, column in space.columns.items()}
+    among = space.columns.keys() if names is None else {*names}
+    ends = {n: _ends(column.parameter) for n, column in space.columns.items() if n in among}
     found: Iterable[Sequence[Value]] = product(*ends.values())
     if math.prod(map(len, ends.values())) > _MOST_CORNERS:
         draw = random.Random(0).choice
@@ -257,7 +291,7 @@ def looks(problem: Problem) -> Iterator[Row]:
         found = chain((least, most), drawn)
     corners = (dict(zip(ends, values, strict=True)) for values in found)
     for row in chain((space.center,), corners):
-        row = space.ordered({**space.fixed, **row, **problem.fixed})
+        row = space.ordered({**space.center, **row, **problem.fixed})
         if space.meets(row):
             yield row
 
@@ -303,7 +337,7 @@ def _matrix(
     return rows or None, [limit for _, limit in constraints] or None
 
 
-def _check_product(cost: ProductCost, space: Space, method: Method) -> None:
+def _check_product(cost: ProductCost, space: Space, method: Priced) -> None:
     """Refuse a product that is no finite number > 0 somewhere within the bounds.
 
     Constraints do not count: a search may look beyond them on its way, where a power of a negative
