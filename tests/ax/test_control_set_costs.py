@@ -116,6 +116,19 @@ def test_refusals_are_the_users_errors() -> None:
         client.get_next_trials(max_trials=1)
 
 
+def test_a_query_has_the_costs_that_were_looked_at() -> None:
+    """Of a control set whose cost depends on its values none where no values were looked at."""
+    client = make_client(control_sets=SETS, initial_trials=1)
+    ((index, arm),) = client.get_next_trials(max_trials=1).items()
+    assert arm["control_set"] == "x1"
+    assert [c.cost for c in query(client, index).candidates] == [0.1, 0.3, None]
+    complete(client, index, dict(arm))
+    ((index, arm),) = client.get_next_trials(max_trials=1).items()
+    found = query(client, index)
+    assert all(isinstance(candidate.cost, float) for candidate in found.candidates)
+    assert str(found)
+
+
 def test_the_reason_has_the_cost_of_the_values() -> None:
     """And the record what each control set would have cost."""
     client = make_client(control_sets=SETS, initial_trials=3)
