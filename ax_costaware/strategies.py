@@ -38,7 +38,14 @@ from ax_costaware.policies import (
     LogarithmicBeta,
     TheoreticalBeta,
 )
-from ax_costaware.queries import ChangeCost, ControlSet, JointLaw, Marginal, check_control_sets
+from ax_costaware.queries import (
+    ChangeCost,
+    ControlSet,
+    Cost,
+    JointLaw,
+    Marginal,
+    check_control_sets,
+)
 
 
 @ax_errors()
@@ -274,7 +281,7 @@ def costly_feedback_strategy(
     rule: FeedbackRule | None = None,
     forgetting: float | None = None,
     beta: float | LogarithmicBeta | None = None,
-    cost: float = 1.0,
+    cost: float | Cost = 1.0,
     budget: float | None = None,
     time: str | None = None,
     initial_trials: int = 5,
@@ -315,7 +322,11 @@ def costly_feedback_strategy(
             None: learned with the other hyperparameters.
         beta: Weight of the upper confidence bound ``mean + sqrt(beta) * sd``: a number >= 0,
             or ``LogarithmicBeta``, which grows with the trials (None).
-        cost: What a measurement costs, in a unit of your own.
+        cost: What a measurement costs, in a unit of your own: a number, or a value object over
+            names of parameters, such as ``AffineCost({"samples": 0.5}, fixed=1.0)``. Whether a
+            measurement can be paid, and what it is charged, is by the cost at its settings. Where
+            it cannot be paid at the largest upper confidence bound, the trial is at the best
+            posterior mean.
         budget: What all measurements may cost together. Where what is left does not pay for one,
             trials go on without, at the point of the best posterior mean. None: no limit.
         time: What counts as time. None: the index of the trial. Else the name of a tracking metric
@@ -325,8 +336,8 @@ def costly_feedback_strategy(
             report by the median step between reports.
         initial_trials: Quasi-random trials, all measured, before the model decides. With 0 the
             first outcome ends them, be it of an attached trial.
-        max_trial_cost: What a measurement may cost, as for the other strategies; no less than
-            ``cost``, for all cost the same.
+        max_trial_cost: What a measurement may cost, as for the other strategies; no less than the
+            cheapest one costs.
         charge_initial: Whether the initial trials are paid from the budget.
         surrogate_spec: The model: an Ax ``SurrogateSpec`` of ``TimeVaryingGP`` or classes derived
             from it, ``FixedHyperparameters`` (with ``forgetting``), or None for a ``TimeVaryingGP``
