@@ -142,13 +142,22 @@ def gittins(draw: st.DrawFn) -> Configuration:
 
 @st.composite
 def control_sets(draw: st.DrawFn) -> Configuration:
-    """With costs that are known, unknown, or some of each."""
+    """With costs that are known, unknown, or depend on the values that are set."""
     space = [draw(_range(f"x{i}", plain=True)) for i in range(draw(st.integers(2, 3)))]
     names = [p.name for p in space]
     subsets = st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True)
     drawn = draw(st.lists(subsets.map(sorted).map(tuple), min_size=1, max_size=3, unique=True))
-    learned = draw(st.booleans())
-    sets = [ac.ControlSet(list(s), cost=None if learned else 0.5 * len(s) ** 2) for s in drawn]
+    kind = draw(st.sampled_from(["number", "learned", "of values"]))
+    learned = kind == "learned"
+
+    def cost(names: tuple[str, ...]) -> Any:
+        """From so much to five times that, if by the first of the values."""
+        least, (first, *_) = 0.5 * len(names) ** 2, (p for p in space if p.name in names)
+        slope = 4.0 * least / (first.bounds[1] - first.bounds[0])
+        affine = ac.AffineCost({first.name: slope}, fixed=least - slope * first.bounds[0])
+        return {"number": least, "learned": None, "of values": affine}[kind]
+
+    sets = [ac.ControlSet(list(s), cost=cost(s)) for s in drawn]
     marginals: dict[str, Any] = {}
     for p in space:
         lower, upper = map(float, p.bounds)
@@ -164,11 +173,13 @@ def control_sets(draw: st.DrawFn) -> Configuration:
         )
     rules: list[Any] = [None, ac.InformationPerCost()]
     if not learned:
-        rules += [ac.ExploreThenCommit(2), ac.LargestValuePerCost(), ac.EpsilonSchedule(0.3)]
+        rules += [ac.LargestValuePerCost(), ac.EpsilonSchedule(0.3)]
+    if kind == "number":
+        rules += [ac.ExploreThenCommit(2)]
     settings: dict[str, Any] = {
         **draw(COMMON),
         **FAST,
-        "budget": draw(_budget(max(s.cost or 1.0 for s in sets))),
+        "budget": draw(_budget(1.0 if learned else 0.5 * max(len(s) for s in drawn) ** 2)),
         "rule": draw(st.sampled_from(rules)),
         "lmbda": draw(st.sampled_from([None, 0.1])),
         "num_nodes": 16,
