@@ -197,22 +197,25 @@ def control_sets(draw: st.DrawFn) -> Configuration:
 
 @st.composite
 def costly_feedback(draw: st.DrawFn) -> Configuration:
-    """With every rule, and a forgetting rate that is given or learned."""
-    unit = draw(st.sampled_from([1e-6, 1.0, 300.0]))
+    """With every rule, costs of either kind, and a forgetting rate that is given or learned."""
+    unit, space = draw(st.sampled_from([1e-6, 1.0, 300.0])), draw(_space())
+    numbers = [p for p in space if isinstance(p, RangeParameterConfig) and p.bounds[0] >= 0]
+    affine = {p.name: 3.0 * unit / p.bounds[1] for p in numbers[:1]}
+    varies = affine and draw(st.booleans())
     rules = [ac.QueryRule(0.7), ac.LCBUCBRule(), ac.BernoulliRule(0.5), ac.FullFeedback()]
     rules += [ac.MixedRule(ac.QueryRule(), lower=0.1, upper=0.8)]
     settings: dict[str, Any] = {
         **draw(COMMON),
         **FAST,
-        "cost": unit,
-        "budget": draw(_budget(unit)),
+        "cost": ac.AffineCost(affine, fixed=unit) if varies else unit,
+        "budget": draw(_budget(2.0 * unit if varies else unit)),
         "rule": draw(st.sampled_from([None, *rules])),
         "surrogate_spec": draw(SURROGATES),
     }
     if settings["surrogate_spec"] is not None or draw(st.booleans()):
         settings["forgetting"] = draw(st.sampled_from([0.01, 0.3]))
     return Configuration(
-        draw(_space()),
+        space,
         lambda: ac.costly_feedback_strategy(**settings),
         settings["budget"],
         draw(st.booleans()),
