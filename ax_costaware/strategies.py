@@ -38,7 +38,14 @@ from ax_costaware.policies import (
     LogarithmicBeta,
     TheoreticalBeta,
 )
-from ax_costaware.queries import ChangeCost, ControlSet, JointLaw, Marginal, check_control_sets
+from ax_costaware.queries import (
+    ChangeCost,
+    ControlSet,
+    Cost,
+    JointLaw,
+    Marginal,
+    check_control_sets,
+)
 
 
 @ax_errors()
@@ -94,9 +101,10 @@ def control_set_strategy(
     count in full (Xu et al. 2023). Until a query is feasible, the likeliest per cost comes next.
 
     Args:
-        control_sets: The subsets of the inputs that a trial can control, each with its cost, or
-            with None for a cost that is learned: ``complete_trial`` then needs what each trial
-            cost, which may depend on the values that it sets.
+        control_sets: The subsets of the inputs that a trial can control, each with its cost: a
+            number; a value object over the values that are set, such as ``AffineCost({"time":
+            2.0}, fixed=1.0)``; or None for a cost that is learned. ``complete_trial`` then needs
+            what each trial cost, which may depend on the values that it sets.
         marginals: Distribution of each input where a trial does not control it, by name, in the
             parameter's raw units. Inputs that every control set controls need none. A ``Learned``
             one is updated with the values that the input takes in trials that do not control it.
@@ -108,14 +116,17 @@ def control_set_strategy(
         rule: How a control set is chosen. By default ``LargestValuePerCost(above="worst")``: the
             one with the largest upper confidence bound, counted from the worst value that there
             is, per unit of expected cost (with ``acquisition="ei"`` the improvement per cost).
-            Where chance does not reach the best values, ``ExploreThenCommit.adaptive()``.
+            Where chance does not reach the best values, ``ExploreThenCommit.adaptive()``, which
+            takes numbers as costs alone. A declared cost that depends on the values that are set
+            counts in their choice, too, where the rule divides by cost.
         beta: Weight of the standard deviation in the upper confidence bound ``mu + beta * sigma``:
             a number, or ``TheoreticalBeta``.
         acquisition: What is maximised in expectation: ``"ucb"``, ``"ei"`` or ``"ts"``.
         initial_trials: Quasi-random trials before the model decides. With 0 the first
             outcome ends them, be it of an attached trial.
         initial_control_sets: Names of the control sets that the initial trials cycle through; by
-            default those of the cheapest cost, or all of them where a cost is unknown.
+            default those of the cheapest cost, or all of them where a cost is unknown or depends on
+            the values that are set.
         max_trial_cost: What any one trial may be expected to cost; None for no limit. Costs that
             are learned are held against it once one was reported.
         charge_initial: Whether the initial trials are paid from the budget.
@@ -270,7 +281,7 @@ def costly_feedback_strategy(
     rule: FeedbackRule | None = None,
     forgetting: float | None = None,
     beta: float | LogarithmicBeta | None = None,
-    cost: float = 1.0,
+    cost: float | Cost = 1.0,
     budget: float | None = None,
     time: str | None = None,
     initial_trials: int = 5,
@@ -311,7 +322,11 @@ def costly_feedback_strategy(
             None: learned with the other hyperparameters.
         beta: Weight of the upper confidence bound ``mean + sqrt(beta) * sd``: a number >= 0,
             or ``LogarithmicBeta``, which grows with the trials (None).
-        cost: What a measurement costs, in a unit of your own.
+        cost: What a measurement costs, in a unit of your own: a number, or a value object over
+            names of parameters, such as ``AffineCost({"samples": 0.5}, fixed=1.0)``. Whether a
+            measurement can be paid, and what it is charged, is by the cost at its settings. Where
+            it cannot be paid at the largest upper confidence bound, the trial is at the best
+            posterior mean.
         budget: What all measurements may cost together. Where what is left does not pay for one,
             trials go on without, at the point of the best posterior mean. None: no limit.
         time: What counts as time. None: the index of the trial. Else the name of a tracking metric
@@ -321,8 +336,8 @@ def costly_feedback_strategy(
             report by the median step between reports.
         initial_trials: Quasi-random trials, all measured, before the model decides. With 0 the
             first outcome ends them, be it of an attached trial.
-        max_trial_cost: What a measurement may cost, as for the other strategies; no less than
-            ``cost``, for all cost the same.
+        max_trial_cost: What a measurement may cost, as for the other strategies; no less than the
+            cheapest one costs.
         charge_initial: Whether the initial trials are paid from the budget.
         surrogate_spec: The model: an Ax ``SurrogateSpec`` of ``TimeVaryingGP`` or classes derived
             from it, ``FixedHyperparameters`` (with ``forgetting``), or None for a ``TimeVaryingGP``

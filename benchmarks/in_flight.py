@@ -189,7 +189,7 @@ class Setting:
     def cost(self, arm: Mapping[str, Any]) -> float:
         """What a trial costs."""
         if self.method == "control_sets":
-            return float(_control_set(arm).cost or 0.0)
+            return _control_set(arm).cost_at(arm) or 0.0
         if self.method == "gittins":
             return 0.5 + 2 * float(arm["x1"]) + float(arm["x2"])
         return 1.0

@@ -44,6 +44,7 @@ from ax_costaware.acquisition.criteria import (
 from ax_costaware.acquisition.objectives import (
     ControlSetObjective,
     FeasibleQueries,
+    QueryCosts,
     build_objectives,
     near_and_lengths,
 )
@@ -96,6 +97,7 @@ def optimize_control_sets(
     default: Tensor | None = None,
     best_f: float | None = None,
     feasible: FeasibleQueries | None = None,
+    costs: QueryCosts | None = None,
     posterior: PointPosterior | None = None,
     seed: int = 0,
 ) -> ControlSetOptima:
@@ -135,6 +137,8 @@ def optimize_control_sets(
             set's query at the training inputs.
         feasible: Bounds on further outcomes, and what a query counts as that may not keep to them;
             None for none.
+        costs: What queries cost, and how that counts in the choice of the points; None: not at all.
+            Values are those without it.
         posterior: ``PointPosterior.of(model, posterior_transform, X_pending)``, for several
             searches to share its factor; read from the model if omitted.
         seed: Seed of the raw points and of the posterior sample.
@@ -216,8 +220,12 @@ def optimize_control_sets(
                 if name == "feasible"
                 else feasible.of(objective, its, product)
             )
-        search = ControlSetSearch(objective, domain, chosen, lengths, logarithmic)
+        searched = objective if costs is None else costs.of(objective, part)
+        search = ControlSetSearch(searched, domain, chosen, lengths, logarithmic)
         found = search.run(near, num_restarts, raw_samples, seed)
+        if costs is not None:
+            with torch.no_grad():
+                found = found._replace(values=objective(found.points, torch.arange(len(part))))
         points[part], values[part] = found.points.to(points), found.values.to(values)
     return ControlSetOptima(points, values.exp() if logarithmic else values)
 

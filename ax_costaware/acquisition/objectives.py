@@ -4,12 +4,13 @@ A ``ControlSetObjective`` maps rows of points, each with the index of its contro
 ``ProductObjective`` serves GPs whose kernel is a product over its inputs, where what a control set
 leaves to chance is prepared once. ``NodeObjective`` reads every other value off the nodes of the
 points. ``build_objectives`` makes them for all control sets. ``FeasibleQueries`` lets queries count
-as far as they are likely to keep to bounds on further outcomes.
+as far as they are likely to keep to bounds on further outcomes, and ``QueryCosts`` by what they
+cost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -257,6 +258,68 @@ class FeasibleQueries:
             return self.least + height * torch.where(height > 0, log_weight, 0.0).exp()
 
         return counted
+
+
+_COST_MARGIN = 0.02
+"""Log of the cost, below the limit, over which the penalty grows to what a query is worth."""
+
+
+@dataclass(frozen=True, eq=False)
+class QueryCosts:
+    r"""What queries cost, where that depends on the values that are set, and how it counts.
+
+    A query of value :math:`v` and cost :math:`c` counts as :math:`(v - v_{low}) / c`, or by the log
+    of that where values are logarithms. Where it costs more than a limit, a smooth penalty is
+    subtracted that begins just below the limit, and rises linearly with the log of the cost
+    beyond it, so that a search finds its way back from anywhere.
+    """
+
+    log_costs: Sequence[Callable[[Tensor], Tensor] | None]
+    """For each control set the log of the cost of points ``n x d``; None where it is constant."""
+
+    least: float | None = 0.0
+    """What values are counted from; None where values are logarithms."""
+
+    per_cost: bool = True
+    """Whether queries count per unit of cost; else costs are only held against the limit."""
+
+    log_limit: float | None = None
+    """Log of the largest cost that can be paid; None for no limit."""
+
+    penalties: Sequence[float] = ()
+    """With a limit, for each control set the penalty at the limit."""
+
+    def of(self, objective: ControlSetObjective, indices: Sequence[int]) -> ControlSetObjective:
+        """Return what queries count as.
+
+        Args:
+            objective: Gives their values.
+            indices: Which of the control sets it serves.
+        """
+
+        def counted(X: Tensor, sets: Tensor, coarse: bool = False) -> Tensor:
+            values = objective(X, sets, coarse)
+            for place, rows in rows_by_set(sets):
+                index = indices[place]
+                log_cost = self.log_costs[index]
+                if log_cost is not None:
+                    worth = self._worth(values[rows], log_cost(X[rows]), index)
+                    values = values.index_put((rows,), worth)
+            return values
+
+        return counted
+
+    def _worth(self, value: Tensor, log_cost: Tensor, index: int) -> Tensor:
+        if self.per_cost:
+            if self.least is None:
+                value = value - log_cost
+            else:
+                value = (value - self.least) * (-log_cost).exp()
+        if self.log_limit is None:
+            return value
+        excess = ((log_cost - self.log_limit) / _COST_MARGIN + 1.0).clamp_min(0.0)
+        steep = torch.where(excess < 1.0, excess.square(), 2.0 * excess - 1.0)
+        return value - self.penalties[index] * steep
 
 
 def _joined(

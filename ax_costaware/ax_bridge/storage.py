@@ -209,6 +209,8 @@ def _check_storable(argument: str, value: object) -> None:
         _check_storable(f"{argument}.base", value.base)
     elif isinstance(value, queries.SumCost):
         _check_storable(f"{argument}.terms", value.terms)
+    elif isinstance(value, queries.ControlSet):
+        _check_storable(f"{argument}[{value.name!r}].cost", value.cost)
 
 
 def _float(value: str) -> float:

@@ -158,14 +158,26 @@ class CostAfter:
     """Ranges of the columns, ``d``."""
 
     @staticmethod
-    def of(base: CostFunction, problem: Problem, method: Budgeted) -> CostFunction:
-        """What points of the model's space cost next; the base itself without change-overs."""
+    def of(
+        base: CostFunction,
+        problem: Problem,
+        method: Budgeted,
+        among: Sequence[str] | None = None,
+    ) -> CostFunction:
+        """What points of the model's space cost next; the base itself without change-overs.
+
+        Args:
+            base: What they cost without.
+            problem: What is decided from.
+            method: Says what change-overs cost.
+            among: The parameters that the next trial sets; None for all.
+        """
         cost, before = method.change_cost, settings_before(problem, method)
         if cost is None or before is None:
             return base
         space, steps, always = problem.space, [], 0.0
         for name, price in cost.changes:
-            if name not in space.columns:
+            if name not in space.columns or (among is not None and name not in among):
                 continue
             column = space.columns[name]
             if name in before and takes(column.parameter, before[name]):

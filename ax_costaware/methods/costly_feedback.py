@@ -17,7 +17,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -32,6 +32,7 @@ from ax_costaware.core.model import ARGUMENT, GIVEN, FixedHyperparameters, Model
 from ax_costaware.core.problem import Best, Decision, Problem, Stop, decision_seed
 from ax_costaware.core.trial_times import TrialTimes
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods.costs import check_cost, cost_of, cost_range, named_cost
 from ax_costaware.methods.feasible_now import FeasibleNow
 from ax_costaware.models import FixedTimeVaryingGP, PosteriorNow, TimeVaryingGP
 from ax_costaware.policies import FeedbackRule, LogarithmicBeta, Prospect, QueryDecision, Rivals
@@ -42,6 +43,7 @@ from ax_costaware.policies.query_rules import (
     checked_verdict,
     default_rule,
 )
+from ax_costaware.queries import Cost
 from ax_costaware.queries.argument_checks import (
     check_fields,
     nonempty_string,
@@ -82,8 +84,8 @@ class CostlyFeedback(Method):
     """Weight of the upper confidence bound ``mean + sqrt(beta) * sd``, or its schedule over the
     trials, of which the first is trial 1; None: ``LogarithmicBeta()``."""
 
-    cost: float = 1.0
-    """What a measurement costs."""
+    cost: float | Cost = 1.0
+    """What a measurement costs: a number, or a value object over names of parameters."""
 
     time: str | None = None
     """Metric in which the time of each trial is reported; None: time is the trial's index."""
@@ -100,26 +102,37 @@ class CostlyFeedback(Method):
             self,
             rule=optional(checked_rule),
             beta=checked_beta,
-            cost=positive_number,
+            cost=_checked_cost,
             forgetting=optional(number_between_zero_and_one),
             time=optional(partial(nonempty_string, expected=expected)),
         )
         super().__post_init__()
         self.check_costs_of(CostlyFeedback, f"cost={self.cost!r}", "cost_at", "costs_at")
-        if self.max_trial_cost is not None and self.max_trial_cost < self.cost:
+        if isinstance(self.cost, float):
+            self._check_limits(self.cost, "what a measurement costs, for all cost the same")
+
+    def _check_limits(self, least: float, what: str) -> None:
+        """Refuse limits that pay for no measurement, or not for the initial ones.
+
+        Args:
+            least: What a measurement costs at least.
+            what: How a message calls it.
+        """
+        if self.max_trial_cost is not None and self.max_trial_cost < least:
             raise InputError(
                 f"max_trial_cost={self.max_trial_cost!r} with cost={self.cost!r}: expected at "
-                "least what a measurement costs, for all cost the same."
+                f"least {what}."
             )
         if self.budget is None:
             return
         # One measurement at least: what the budget can never pay for is a slip.
-        needed = self.cost * max(1, self.initial_trials if self.charge_initial else 1)
+        needed = least * max(1, self.initial_trials if self.charge_initial else 1)
         if needed > self.budget * (1 + ROUNDING):
             raise InputError(
                 f"budget={self.budget!r}: it does not pay for the measurements of "
                 f"initial_trials={self.initial_trials} at cost={self.cost!r}, which take "
-                f"{needed:g}: expected a larger budget, or fewer initial trials."
+                f"{'at least ' if isinstance(self.cost, Cost) else ''}{needed:g}: expected a "
+                "larger budget, or fewer initial trials."
             )
 
     @property
@@ -128,8 +141,16 @@ class CostlyFeedback(Method):
         return () if self.time is None else (self.time,)
 
     def cost_at(self, parameters: Row) -> float:
-        """What a measurement costs."""
-        return self.cost
+        """What a measurement costs, at a trial's settings.
+
+        Raises:
+            InputError: If that is no finite number > 0.
+        """
+        return cost_of(self.cost, parameters)
+
+    def _least_cost(self, problem: Problem) -> float:
+        """Return what a measurement costs at least."""
+        return cost_range(problem, self.cost)[0] if isinstance(self.cost, Cost) else self.cost
 
     def beta_at(self, trial_index: int) -> float:
         """Weight of the upper confidence bound for the trial of that index."""
@@ -183,7 +204,16 @@ class CostlyFeedback(Method):
         return replace(method, rule=default_rule(all("forgetting" in m.options for m in models)))
 
     def check(self, problem: Problem) -> None:
-        """Refuse a metric of the time that there is not, or that lacks a trial's time."""
+        """Refuse a cost that does not fit, and a metric of the time that there is not.
+
+        Or one that lacks a trial's time.
+        """
+        check_cost(problem, self.cost)
+        is_new = not any(trial.record for trial in problem.trials)
+        # What the caller fixes holds for one trial.
+        if isinstance(self.cost, Cost) and is_new and problem.fixed.keys() <= {*problem.disabled}:
+            least = self._least_cost(problem)
+            self._check_limits(least, f"what the cheapest measurement costs, {least:g}")
         metric = self.time
         if metric is None:
             return
@@ -222,11 +252,13 @@ class CostlyFeedback(Method):
         runs always needs values.
         """
         money = self.money(problem, initial=True)
-        pays = money.pays(self.cost)
+        row = problem.draw()
+        cost = self.cost_at(row)
+        pays = money.pays(cost)
         decision = self.initial_decision(
             problem,
-            problem.draw(),
-            self.cost if pays else 0.0,
+            row,
+            cost if pays else 0.0,
             money,
             "its values are quasi-random, and its outcome is measured.",
             measure=pays,
@@ -239,18 +271,28 @@ class CostlyFeedback(Method):
                 "quasi-random, and the outcome is measured."
             )
         if not pays:
-            why = f"Its values are quasi-random, and nothing is measured: {self._too_dear(money)}."
+            because = self._too_dear(money, cost)
+            why = f"Its values are quasi-random, and nothing is measured: {because}."
         return replace(decision, why=why)
 
     def decide(self, problem: Problem) -> Decision | Stop:
-        """The point of the next trial, and whether to measure it."""
+        """The point of the next trial, and whether to measure it.
+
+        Where a measurement can be paid, but not at the largest upper confidence bound, it is the
+        point of the best posterior mean, which is measured as the rule says if that can be paid.
+        """
         money, index = self.money(problem), problem.next_index
-        pays = money.pays(self.cost)
-        search, limits = self._search(problem, index, self._measured(problem), explores=pays)
+        pays, may_pay = False, money.pays(self._least_cost(problem))
+        for explores in (True, False) if may_pay else (False,):
+            search, limits = self._search(problem, index, self._measured(problem), explores)
+            # Where nothing can be measured there is nothing to explore for.
+            beta = self.beta_at(index) if explores else 0.0
+            found = search.upper_confidence_bound(beta)
+            (row,) = problem.space.decode(found.point.unsqueeze(0))
+            cost = self.cost_at(row)
+            if pays := money.pays(cost):
+                break
         now = search.posterior.now
-        # Where nothing can be measured any more there is nothing to explore for.
-        beta = self.beta_at(index) if pays else 0.0
-        found = search.upper_confidence_bound(beta)
         rule = self.rule or default_rule(self.forgetting is not None)
         chance = None if limits is None else limits.at(found.point)
         if pays:
@@ -260,19 +302,19 @@ class CostlyFeedback(Method):
                 means, variances, covariances, _ = (part.cpu().numpy() for part in moments)
                 rivals = Rivals(means, variances, covariances if rule.joint else None)
             unsure = chance if chance is not None and chance < self.feasible else None
-            prospect = Prospect(found.mean, found.variance, beta, draw, rivals, unsure)
+            weight = self.beta_at(index)
+            prospect = Prospect(found.mean, found.variance, weight, draw, rivals, unsure)
             verdict = checked_verdict(rule, rule.decide(prospect))
         else:
-            verdict = QueryDecision(False, self._too_dear(money))
+            verdict = QueryDecision(False, self._too_dear(money, cost))
         mean, spread = problem.sign * found.mean, found.variance**0.5
         what = "has the best posterior mean"
-        if pays:
+        if explores:
             what = "has the smallest lower" if problem.minimize else "has the largest upper"
             what += " confidence bound"
         if limits is not None:
             what = limits.described(what)
         likely = "" if chance is None else f", feasible with probability {chance:.3g}"
-        (row,) = problem.space.decode(found.point.unsqueeze(0))
         model = problem.model
         assert isinstance(model, TimeVaryingGP)
         return Decision(
@@ -282,7 +324,7 @@ class CostlyFeedback(Method):
                 f"deviation {spread:.6g}, beta {beta:.6g}{likely}. "
                 f"{'Measure' if verdict.measure else 'Do not measure'}: {verdict.reason}."
             ),
-            expected_cost=self.cost if verdict.measure else 0.0,
+            expected_cost=cost if verdict.measure else 0.0,
             details={
                 "rule": repr(rule),
                 "reason": verdict.reason,
@@ -321,12 +363,14 @@ class CostlyFeedback(Method):
         costs = super().reserved(problem, initial)
         return [cost * other.measure for cost, other in zip(costs, undelivered, strict=True)]
 
-    def _too_dear(self, money: Money) -> str:
+    def _too_dear(self, money: Money, cost: float) -> str:
         """Why nothing is measured where it does not pay, as a phrase."""
-        return (
-            f"what is left of the budget, {max(money.remaining or 0.0, 0.0):g} of "
-            f"{self.budget:g}, does not pay for a measurement, which costs {self.cost:g}"
-        )
+        limit = f"what is left of the budget, {max(money.remaining or 0.0, 0.0):g} of "
+        limit += f"{self.budget or 0.0:g},"
+        if money.capped:
+            limit = f"max_trial_cost={self.max_trial_cost:g}"
+        where = " at these values" if isinstance(self.cost, Cost) else ""
+        return f"{limit} does not pay for a measurement, which costs {cost:g}{where}"
 
     def _measured(self, problem: Problem) -> Tensor | None:
         """Points with their times whose outcomes are under way, or will be."""
@@ -376,3 +420,13 @@ class CostlyFeedback(Method):
             **({} if self.num_restarts is None else {"num_restarts": self.num_restarts}),
         )
         return search, limits
+
+
+def _checked_cost(cost: Any, name: str) -> float | Cost:
+    if isinstance(cost, Cost):
+        return named_cost(cost)
+    expected = (
+        "a finite number > 0, or a value object such as AffineCost({'hours': 2.0}); the cost of a "
+        "measurement is not learned"
+    )
+    return positive_number(cost, name, expected)

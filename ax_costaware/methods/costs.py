@@ -40,6 +40,10 @@ CostOfPoints: TypeAlias = Callable[[Tensor], Tensor]
 CostOfRow: TypeAlias = Callable[[Row], float | None]
 """The cost of one parameterization in raw units; it raises where there is none."""
 
+_RANGE_LOOKS = 256
+"""Quasi-random points at which the range of a cost is looked for, beside corners of the space."""
+
+
 _STEP = 1e-5
 """Step of the finite differences of a user's own function, relative to a column's range."""
 
@@ -281,6 +285,25 @@ def _check_reads(term: Cost, space: Space, is_part: bool) -> None:
         _check_product(term, space, is_part)
 
 
+def cost_range(problem: Problem, cost: Cost) -> tuple[float, float]:
+    """Return the least and the largest cost of a trial.
+
+    They are exact where the cost rises or falls with each parameter that it reads, and no
+    parameter constraint reads these. The least one of affine costs and tables is exact within
+    constraints, too. Else they are those of the points that are looked at.
+    """
+    space, names = problem.space, [str(name) for name in cost.parameters]
+    rows = list(looks(problem, names))
+    rows += space.decode(space.sobol_points(_RANGE_LOOKS, 0, problem.held))
+    costs = [cost.at(row) for row in rows]
+    terms = cost.terms if isinstance(cost, SumCost) else (cost,)
+    linear = [term for term in terms if isinstance(term, AffineCost | TableCost)]
+    if len(linear) == len(terms) and not problem.fixed.keys() & {*space.columns}:
+        cheapest = _cheapest(linear, space)
+        costs += [] if cheapest is None else [cost.at(cheapest)]
+    return min(costs, default=0.0), max(costs, default=math.inf)
+
+
 def _check_part(term: Cost, row: Row) -> None:
     """Refuse a term of a sum that is no finite number >= 0, but for rounding."""
     part, size = _part_of(term, row), 0.0
@@ -320,10 +343,16 @@ def _check_own(problem: Problem, cost: Cost, own: Sequence[Cost]) -> None:
         cost_of(cost, row)
 
 
-def looks(problem: Problem) -> Iterator[Row]:
-    """The center of a space, and its corners, or some of many; those that meet the constraints."""
+def looks(problem: Problem, names: Iterable[str] | None = None) -> Iterator[Row]:
+    """The center of a space, and its corners, or some of many; those that meet the constraints.
+
+    Args:
+        problem: The experiment.
+        names: Parameters that differ between corners; the others are in the middle. None: all.
+    """
     space = problem.space
-    ends = {name: _ends(column.parameter) for name, column in space.columns.items()}
+    among = space.columns.keys() if names is None else {*names}
+    ends = {n: _ends(column.parameter) for n, column in space.columns.items() if n in among}
     found: Iterable[Sequence[Value]] = product(*ends.values())
     if math.prod(map(len, ends.values())) > _MOST_CORNERS:
         draw = random.Random(0).choice
@@ -332,7 +361,7 @@ def looks(problem: Problem) -> Iterator[Row]:
         found = chain((least, most), drawn)
     corners = (dict(zip(ends, values, strict=True)) for values in found)
     for row in chain((space.center,), corners):
-        row = space.ordered({**space.fixed, **row, **problem.fixed})
+        row = space.ordered({**space.center, **row, **problem.fixed})
         if space.meets(row):
             yield row
 

@@ -6,9 +6,10 @@ with Cost-varying Variable Subsets*, section 3. Costs are in the user's own unit
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
@@ -20,8 +21,13 @@ from ax_costaware.queries.argument_checks import (
     positive_number,
     set_fields,
 )
+from ax_costaware.queries.costs import Cost
 
 _EXPECTED_PARAMETERS = "a list of one or more distinct parameter names"
+_EXPECTED_COST = (
+    "a finite number > 0, a value object such as AffineCost({'time': 2.0}) over parameters that "
+    "the control set controls, or None for a cost that is learned"
+)
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -31,8 +37,9 @@ class ControlSet:
     parameters: tuple[str, ...]
     """Names of the parameters that are controlled, in the order given."""
 
-    cost: float | None
-    """Cost of one trial, in the user's own unit; None where it is not known."""
+    cost: float | Cost | None
+    """Cost of one trial, in the user's own unit: a number, or a function of the values that are
+    set; None where it is not known."""
 
     name: str
     """Name, which defaults to the parameters joined by ``+``."""
@@ -43,7 +50,7 @@ class ControlSet:
     def __init__(
         self,
         parameters: Iterable[str],
-        cost: float | None = None,
+        cost: float | Cost | None = None,
         name: str | None = None,
         fixed_cost: float = 0.0,
     ) -> None:
@@ -51,22 +58,24 @@ class ControlSet:
 
         Args:
             parameters: Names of the parameters that are controlled.
-            cost: Cost of one trial, a finite number > 0; None where it is not known.
+            cost: Cost of one trial: a finite number > 0; a value object, such as ``AffineCost``,
+                over names of parameters that are controlled; or None where it is not known.
             name: A name to refer to it by; the parameters joined by ``+`` where not given.
             fixed_cost: The part of a cost that is not known which is: a finite number >= 0 that
                 every trial costs more than. Reported costs include it.
 
         Raises:
             InputError: For parameters that are empty, not distinct or a bare string; for a cost
-                that is zero, negative or not finite; for a name that is no non-empty string; for a
-                fixed cost that is negative or not finite, or beside a cost.
+                that is zero, negative or not finite, or that reads what is not controlled; for a
+                name that is no non-empty string; for a fixed cost that is negative or not finite,
+                or beside a cost.
         """
         check = partial(nonempty_string, expected=_EXPECTED_PARAMETERS)
         names = checked_items(parameters, "parameters", _EXPECTED_PARAMETERS, check)
         distinct(names, "parameters", _EXPECTED_PARAMETERS)
         if name is not None:
             nonempty_string(name, "name", "a non-empty string, or None")
-        checked_cost = None if cost is None else positive_number(cost, "cost")
+        checked_cost = None if cost is None else _checked_cost(cost, names)
         fixed = nonnegative_number(fixed_cost, "fixed_cost")
         if fixed and checked_cost is not None:
             raise InputError(
@@ -81,12 +90,46 @@ class ControlSet:
             fixed_cost=fixed,
         )
 
+    @property
+    def cost_varies(self) -> bool:
+        """True if the cost is declared and depends on the values that are set."""
+        return isinstance(self.cost, Cost)
+
+    def cost_at(self, values: Mapping[str, Any]) -> float | None:
+        """Return what a trial with these values costs; None where that is not known.
+
+        Args:
+            values: Values of the controlled parameters, in raw units; others may be there, too.
+
+        Raises:
+            InputError: If the cost is no finite number > 0 there.
+        """
+        if not isinstance(self.cost, Cost):
+            return self.cost
+        try:
+            return self.cost.at(values)
+        except InputError as error:
+            raise InputError(f"cost of control set {self.name!r}: {error}") from error
+
     def __repr__(self) -> str:
         fixed = f", fixed_cost={self.fixed_cost!r}" if self.fixed_cost else ""
         return (
             f"ControlSet(parameters={self.parameters!r}, cost={self.cost!r}, "
             f"name={self.name!r}{fixed})"
         )
+
+
+def _checked_cost(cost: Any, controlled: Sequence[str]) -> float | Cost:
+    """Return a declared cost, if it reads controlled parameters alone."""
+    if not isinstance(cost, Cost):
+        return positive_number(cost, "cost", _EXPECTED_COST)
+    if others := [key for key in cost.parameters if key not in controlled]:
+        raise InputError(
+            f"cost={cost!r} reads {others}, but the control set controls {list(controlled)} alone: "
+            "expected a cost over names of parameters that it controls."
+        )
+    # Over no parameters it is a number.
+    return cost if cost.parameters else cost.at({})
 
 
 def check_control_sets(control_sets: Iterable[ControlSet]) -> tuple[ControlSet, ...]:

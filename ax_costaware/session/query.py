@@ -239,7 +239,9 @@ def _candidates(
     found: list[Candidate] = []
     for position, other in enumerate(method.candidates()):
         name, chosen = str(other.name), other.name == control_set.name
-        cost, error = learned.get(name, (other.cost, None))
+        # What a cost is that depends on values, at those not looked at, is in no record.
+        declared = None if other.cost_varies else other.cost
+        cost, error = learned.get(name, (declared, None))
         found.append(
             Candidate(
                 control_set=name,

@@ -142,13 +142,22 @@ def gittins(draw: st.DrawFn) -> Configuration:
 
 @st.composite
 def control_sets(draw: st.DrawFn) -> Configuration:
-    """With costs that are known, unknown, or some of each."""
+    """With costs that are known, unknown, or depend on the values that are set."""
     space = [draw(_range(f"x{i}", plain=True)) for i in range(draw(st.integers(2, 3)))]
     names = [p.name for p in space]
     subsets = st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True)
     drawn = draw(st.lists(subsets.map(sorted).map(tuple), min_size=1, max_size=3, unique=True))
-    learned = draw(st.booleans())
-    sets = [ac.ControlSet(list(s), cost=None if learned else 0.5 * len(s) ** 2) for s in drawn]
+    kind = draw(st.sampled_from(["number", "learned", "of values"]))
+    learned = kind == "learned"
+
+    def cost(names: tuple[str, ...]) -> Any:
+        """From so much to five times that, if by the first of the values."""
+        least, (first, *_) = 0.5 * len(names) ** 2, (p for p in space if p.name in names)
+        slope = 4.0 * least / (first.bounds[1] - first.bounds[0])
+        affine = ac.AffineCost({first.name: slope}, fixed=least - slope * first.bounds[0])
+        return {"number": least, "learned": None, "of values": affine}[kind]
+
+    sets = [ac.ControlSet(list(s), cost=cost(s)) for s in drawn]
     marginals: dict[str, Any] = {}
     for p in space:
         lower, upper = map(float, p.bounds)
@@ -164,11 +173,13 @@ def control_sets(draw: st.DrawFn) -> Configuration:
         )
     rules: list[Any] = [None, ac.InformationPerCost()]
     if not learned:
-        rules += [ac.ExploreThenCommit(2), ac.LargestValuePerCost(), ac.EpsilonSchedule(0.3)]
+        rules += [ac.LargestValuePerCost(), ac.EpsilonSchedule(0.3)]
+    if kind == "number":
+        rules += [ac.ExploreThenCommit(2)]
     settings: dict[str, Any] = {
         **draw(COMMON),
         **FAST,
-        "budget": draw(_budget(max(s.cost or 1.0 for s in sets))),
+        "budget": draw(_budget(1.0 if learned else 0.5 * max(len(s) for s in drawn) ** 2)),
         "rule": draw(st.sampled_from(rules)),
         "lmbda": draw(st.sampled_from([None, 0.1])),
         "num_nodes": 16,
@@ -186,22 +197,25 @@ def control_sets(draw: st.DrawFn) -> Configuration:
 
 @st.composite
 def costly_feedback(draw: st.DrawFn) -> Configuration:
-    """With every rule, and a forgetting rate that is given or learned."""
-    unit = draw(st.sampled_from([1e-6, 1.0, 300.0]))
+    """With every rule, costs of either kind, and a forgetting rate that is given or learned."""
+    unit, space = draw(st.sampled_from([1e-6, 1.0, 300.0])), draw(_space())
+    numbers = [p for p in space if isinstance(p, RangeParameterConfig) and p.bounds[0] >= 0]
+    affine = {p.name: 3.0 * unit / p.bounds[1] for p in numbers[:1]}
+    varies = affine and draw(st.booleans())
     rules = [ac.QueryRule(0.7), ac.LCBUCBRule(), ac.BernoulliRule(0.5), ac.FullFeedback()]
     rules += [ac.MixedRule(ac.QueryRule(), lower=0.1, upper=0.8)]
     settings: dict[str, Any] = {
         **draw(COMMON),
         **FAST,
-        "cost": unit,
-        "budget": draw(_budget(unit)),
+        "cost": ac.AffineCost(affine, fixed=unit) if varies else unit,
+        "budget": draw(_budget(2.0 * unit if varies else unit)),
         "rule": draw(st.sampled_from([None, *rules])),
         "surrogate_spec": draw(SURROGATES),
     }
     if settings["surrogate_spec"] is not None or draw(st.booleans()):
         settings["forgetting"] = draw(st.sampled_from([0.01, 0.3]))
     return Configuration(
-        draw(_space()),
+        space,
         lambda: ac.costly_feedback_strategy(**settings),
         settings["budget"],
         draw(st.booleans()),

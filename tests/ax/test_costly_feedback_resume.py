@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from ax_costaware import BernoulliRule, MixedRule, QueryRule, complete_trial, query
+from ax_costaware import (
+    AffineCost,
+    BernoulliRule,
+    FullFeedback,
+    MixedRule,
+    QueryRule,
+    complete_trial,
+    query,
+)
 from tests.ax.feedback_toy import make_client, objective
 from tests.fresh import FreshProcess
 from tests.resuming import Run
@@ -57,5 +65,11 @@ def test_next_decision_after_reload_is_the_same(
         measured = [d["record"]["measure"] for d in run.decisions[2:]]
         assert True in measured, name
         assert False in measured[:-2], f"{name}: no skipped trial among the history"
+    # A cost of the settings, and what is left pays for cheap ones alone.
+    cost = AffineCost({"x1": 2.0, "x2": 1.0}, fixed=0.2)
+    runs.append(_run("cost", tmp_path, 5, rule=FullFeedback(), cost=cost, budget=6.0))
+    for decision in runs[-1].decisions:
+        expected = cost.at(decision["arm"]) if decision["record"]["measure"] else 0.0
+        assert decision["record"]["expected_cost"] == expected
     for run in runs:
         run.assert_resumed_alike(fresh_process)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,8 @@ from botorch.models import SingleTaskGP
 
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.model import FixedHyperparameters, ModelOptions
-from ax_costaware.core.problem import Decision, Problem
+from ax_costaware.core.problem import Decision, Pending, Problem
+from ax_costaware.core.simulation import Outcome, Simulation
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.costly_feedback import CostlyFeedback
 from ax_costaware.models import TimeVaryingGP
@@ -20,11 +21,13 @@ from ax_costaware.models.fixed_hyperparameters import FixedTimeVaryingGP
 from ax_costaware.policies.beta import LogarithmicBeta
 from ax_costaware.policies.query_rules import (
     FeedbackRule,
+    FullFeedback,
     MixedRule,
     Prospect,
     QueryDecision,
     QueryRule,
 )
+from ax_costaware.queries import AffineCost
 from ax_costaware.space.parameters import Range
 from ax_costaware.space.space import Space
 
@@ -175,3 +178,86 @@ def test_the_model(
     rule = method.settled([found]).rule
     assert isinstance(rule, QueryRule if options else MixedRule)
     assert CostlyFeedback(rule=QueryRule(0.5)).settled([found]).rule == QueryRule(0.5)
+
+
+STEEP = AffineCost({"x": 4.0}, fixed=0.5)
+"""A cost between 0.5 and 4.5."""
+
+FEEDBACK_SPACE = Space.of([Range("x", 0, 1)])
+
+
+def simulation_of(**settings: Any) -> Simulation:
+    """A run with a cost of the settings that has not begun."""
+    given = {"cost": STEEP, "forgetting": 0.02, "initial_trials": 3, "rule": FullFeedback()}
+    method = CostlyFeedback(**{**given, **settings})
+    model = FixedHyperparameters(lengthscale=0.2, noise_variance=1e-3)
+    return Simulation(method, FEEDBACK_SPACE, hyperparameters=model)
+
+
+def run_of(count: int, peak: float, **settings: Any) -> Simulation:
+    """A run on a parabola."""
+    simulation = simulation_of(**settings)
+    for _ in range(count):
+        decision = simulation.ask()
+        assert isinstance(decision, Decision)
+        value = -((float(str(decision.parameters["x"])) - peak) ** 2)
+        simulation.tell(decision, Outcome(value if decision.extra["measure"] else None))
+    return simulation
+
+
+def test_a_cost_of_the_settings_is_that_of_each_trial() -> None:
+    """In records, the ledger, reservations and the budget."""
+    simulation = run_of(9, 0.3, budget=15.0)
+    for trial, entry in zip(simulation.trials, simulation.ledger, strict=True):
+        measured = bool(trial.record["measure"])
+        cost = STEEP.at(trial.parameters) if measured else 0.0
+        assert entry.charged == trial.record["expected_cost"] == cost
+    assert sum(entry.charged for entry in simulation.ledger) <= 15.0
+    method, problem = simulation.method, simulation.problem()
+    both = (Pending(None, {"x": 0.5}), Pending(None, {"x": 1.0}, measure=False))
+    assert method.reservations(replace(problem, pending=both), False) == [2.5, 0.0]
+
+
+def test_what_cannot_be_paid_at_the_bound_is_not_measured_there() -> None:
+    """The trial is at the best mean, and measured where that can be paid; and why is said."""
+    simulation = run_of(5, 0.1, beta=4.0)
+    decision = simulation.ask()
+    assert isinstance(decision, Decision)
+    assert decision.expected_cost is not None
+    assert float(str(decision.parameters["x"])) > 0.4, "the bound is largest where nothing is known"
+    capped = replace(simulation.method, max_trial_cost=1.5)
+    later = Simulation(
+        capped,
+        FEEDBACK_SPACE,
+        hyperparameters=FixedHyperparameters(lengthscale=0.2, noise_variance=1e-3),
+        trials=list(simulation.trials),
+    ).ask()
+    assert isinstance(later, Decision)
+    assert later.details["beta"] == 0.0
+    assert "best posterior mean" in later.why
+    assert later.extra["measure"]
+    assert later.expected_cost == STEEP.at(later.parameters) <= 1.5
+    dear = run_of(7, 0.9, max_trial_cost=1.5)
+    unmeasured = [trial for trial in dear.trials if not trial.record["measure"]]
+    assert unmeasured
+    assert "max_trial_cost=1.5 does not pay for a measurement" in unmeasured[0].record["why"]
+    assert "at these values" in unmeasured[0].record["why"]
+    assert all(entry.charged <= 1.5 for entry in dear.ledger)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"cost": AffineCost({"y": 1.0})}, r"reads \['y'\], which the experiment does not have"),
+        ({"cost": AffineCost({0: 1.0})}, r"reads the columns \[0\]: expected names"),
+        ({"cost": AffineCost({"x": 1.0}, fixed=-0.5)}, "finite cost > 0"),
+        ({"cost": lambda row: 1.0}, "cost=.*expected a finite number > 0, or a value object"),
+        ({"cost": "seconds"}, "cost='seconds': expected .* is not learned"),
+        ({"budget": 1.4}, r"budget=1\.4.*initial_trials=3 .* which take at least 1\.5"),
+        ({"max_trial_cost": 0.4}, r"max_trial_cost=0\.4 .*the cheapest measurement costs, 0\.5"),
+    ],
+)
+def test_refuses_costs_of_the_settings(settings: dict[str, Any], message: str) -> None:
+    """Before anything is spent."""
+    with pytest.raises(InputError, match=message):
+        simulation_of(**settings)

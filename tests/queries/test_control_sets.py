@@ -13,7 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries import ControlSet, check_control_sets
+from ax_costaware.queries import (
+    AffineCost,
+    ConstantCost,
+    ControlSet,
+    Cost,
+    ProductCost,
+    TableCost,
+    check_control_sets,
+)
 
 
 def test_name_defaults_to_the_parameters() -> None:
@@ -93,8 +101,42 @@ def test_refuses_parameters(parameters: Any, message: str) -> None:
     "cost", [0, -1.0, float("nan"), float("inf"), True, "1", [1.0], 10**400], ids=str
 )
 def test_refuses_costs(cost: Any) -> None:
-    with pytest.raises(InputError, match=r"cost=.*: expected a finite number > 0\."):
+    with pytest.raises(InputError, match=r"cost=.*: expected a finite number > 0"):
         ControlSet(["x"], cost)
+
+
+def test_costs_of_the_values_that_are_set() -> None:
+    cost = AffineCost({"time": 2.0}, fixed=1.0)
+    control_set = ControlSet(["temperature", "time"], cost=cost)
+    assert control_set.cost_varies
+    assert control_set.cost_at({"temperature": 3.0, "time": 0.5, "other": 9}) == 2.0
+    assert control_set == ControlSet(["temperature", "time"], AffineCost([("time", 2)], 1))
+    assert repr(cost) in repr(control_set)
+    with pytest.raises(InputError, match=r"control set 'temperature\+time'.*finite cost > 0"):
+        control_set.cost_at({"time": -1.0})
+    with pytest.raises(InputError, match="fixed_cost only with cost=None"):
+        ControlSet(["time"], cost, fixed_cost=1.0)
+    # Over no parameters it is a number.
+    constant = ControlSet(["time"], ConstantCost(3.0))
+    assert constant == ControlSet(["time"], 3.0)
+    assert not constant.cost_varies
+    assert constant.cost_at({}) == 3.0
+    assert ControlSet(["time"]).cost_at({"time": 1.0}) is None
+
+
+@pytest.mark.parametrize(
+    "cost",
+    [
+        AffineCost({"time": 1.0, "speed": 1.0}),
+        ProductCost({"speed": 2.0}),
+        TableCost("speed", {1: 2.0}),
+        AffineCost({0: 1.0}),
+    ],
+    ids=repr,
+)
+def test_refuses_costs_of_what_is_not_set(cost: Cost) -> None:
+    with pytest.raises(InputError, match=r"cost=.* reads \[('speed'|0)\], but .*\['time'\] alone"):
+        ControlSet(["time"], cost)
 
 
 @pytest.mark.parametrize("name", ["", 3, ["a"]])

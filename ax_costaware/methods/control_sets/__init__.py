@@ -33,6 +33,7 @@ from ax_costaware.methods.control_sets.checks import (
     check_budget,
     check_constraints,
     check_control_sets_fit,
+    check_declared_costs,
     check_joint,
     check_realized,
     check_rule,
@@ -87,14 +88,16 @@ class ControlSets(Method):
     refuses_constraints: ClassVar[str | None] = None
 
     control_sets: tuple[ControlSet, ...]
-    """The control sets, each with a cost or with None for a cost that is learned."""
+    """The control sets, each with a cost, a number or a function of the values that it sets, or
+    with None for a cost that is learned."""
 
     marginals: dict[str, Marginal]
     """Distribution of each input where a trial does not control it, in raw units, by name."""
 
     rule: ControlSetRule | None = None
     """How a control set is chosen; None: the one whose value above the worst is largest per unit of
-    its expected cost."""
+    its expected cost. Values are chosen by a declared cost that depends on them, too, where the
+    rule divides by cost, as ``LargestValuePerCost`` and ``InformationPerCost`` do."""
 
     beta: float | TheoreticalBeta = 2.0
     """Weight of the standard deviation in the upper confidence bound."""
@@ -104,7 +107,7 @@ class ControlSets(Method):
 
     initial_control_sets: tuple[str, ...] = ()
     """Names of the control sets that the initial design cycles through; empty for the cheapest, or
-    for all of them where a cost is unknown."""
+    for all of them where a cost is unknown or depends on the values that are set."""
 
     num_nodes: int = 128
     """Number of quasi-random nodes that stand for the joint law of the uncontrolled inputs."""
@@ -145,7 +148,7 @@ class ControlSets(Method):
         one_of(self.acquisition, "acquisition", ACQUISITIONS)
         integer_at_least(self.num_nodes, 1, "num_nodes")
         set_fields(self, initial_control_sets=checked_initial_control_sets(self))
-        check_budget(self)
+        check_budget(self, [least_cost(s) for s in self.control_sets])
         check_rule(self)
 
     def candidates(self) -> tuple[ControlSet, ...]:
@@ -162,8 +165,12 @@ class ControlSets(Method):
         return self.control_set(one_of(trial.parameters.get(CONTROL_SET), what, self.names))
 
     def cost_at(self, parameters: Row) -> float | None:
-        """Cost of a trial's control set; None if it is unknown."""
-        return self.control_sets[self.index_of(parameters)].cost
+        """Cost of a trial's control set, at the values that it sets; None if it is unknown.
+
+        Raises:
+            InputError: If the cost is no finite number > 0 there.
+        """
+        return self.control_sets[self.index_of(parameters)].cost_at(parameters)
 
     def cost_by_others(
         self, control_set: str | None, reported: Mapping[str | None, Sequence[float]]
@@ -182,12 +189,12 @@ class ControlSets(Method):
 
         The declared cost; else the mean of its reported costs; else the mean of the other control
         sets that one of these is known of, but no less than its known part; else its known part;
-        None where that is zero.
+        None where that is zero, and for a declared cost that depends on the values that are set.
 
         Args:
             reported: Reported costs, by the name of the control set.
         """
-        known = [s.cost for s in self.control_sets]
+        known = [s.cost if isinstance(s.cost, float) else None for s in self.control_sets]
         for i, s in enumerate(self.control_sets):
             # Less than the known part is what no trial of it can cost, see ``costs_to_learn_from``.
             costs = [cost for cost in reported.get(s.name, ()) if cost > s.fixed_cost]
@@ -196,7 +203,7 @@ class ControlSets(Method):
         priced = [cost for cost in known if cost is not None]
         others = fmean(priced) if priced else 0.0
         return tuple(
-            (max(others, s.fixed_cost) or None) if cost is None else cost
+            (max(others, s.fixed_cost) or None) if s.cost is None and cost is None else cost
             for s, cost in zip(self.control_sets, known, strict=True)
         )
 
@@ -247,13 +254,15 @@ class ControlSets(Method):
 
     def reserved(self, problem: Problem, initial: bool) -> list[float]:
         """What the undelivered decisions are expected to cost: at their values, if by the model."""
-        costs = QuerySpace(problem, self).costs
-        places = [self.index_of(row) for row in problem.undelivered]
-        if initial:
-            return [costs.averages[place] or 0.0 for place in places]
-        points = problem.space.encode(problem.undelivered)
-        found = [costs.at(place, point) for place, point in zip(places, points, strict=True)]
-        return [0.0 if cost is None else cost.mean for cost in found]
+        costs, rows, found = QuerySpace(problem, self).costs, problem.undelivered, []
+        for row, point in zip(rows, problem.space.encode(rows), strict=True):
+            place, cost = self.index_of(row), self.cost_at(row)
+            if cost is None and initial:
+                cost = costs.averages[place]
+            elif cost is None and (estimate := costs.at(place, point)) is not None:
+                cost = estimate.mean
+            found.append(cost or 0.0)
+        return found
 
     def num_payable(self, problem: Problem, initial: bool) -> int:
         """Trials that can be paid whatever control sets they use; at least one.
@@ -266,9 +275,12 @@ class ControlSets(Method):
         if self.budget is None or money.limit is None:
             return NO_LIMIT
         costs = QuerySpace(problem, self).costs
+        most = [max([0.0, *reported.values()]) for reported in costs.reported]
+        for i, (_, largest) in costs.ranges.items():
+            most[i] = min(largest, money.limit)
         open_sets = [
-            (cost, max([cost or 0.0, *reported.values()]))
-            for name, cost, reported in zip(self.names, costs.averages, costs.reported, strict=True)
+            (cost, max(cost or 0.0, largest))
+            for name, cost, largest in zip(self.names, costs.averages, most, strict=True)
             if money.pays(cost) and (not initial or name in self.initial_control_sets)
         ]
         payable = [cost for cost, _ in open_sets if cost is not None]
@@ -290,8 +302,8 @@ class ControlSets(Method):
         if budget is None or not isinstance(rule, ExploreThenCommit):
             return []
         # Exploring as often as the paper does presumes a budget of many times the dearest.
-        costs = [s.cost or 0.0 for s in self.control_sets]
-        exploration = rule.exploration_cost(costs) + self.initial_cost
+        costs = [least_cost(s) for s in self.control_sets]
+        exploration = rule.exploration_cost(costs) + self.initial_cost(costs)
         if exploration + max(costs) <= budget:
             return []
         return [
@@ -303,6 +315,7 @@ class ControlSets(Method):
     def check(self, problem: Problem) -> None:
         """Refuse parameters and laws that do not fit, or a trial whose cost is missing."""
         check_control_sets_fit(problem, self)
+        check_declared_costs(problem, self)
         control_sets_of(problem.trials, self)
         check_reported_costs(problem.trials, self)
         check_realized(problem, self)
@@ -415,10 +428,14 @@ class ControlSets(Method):
             found.append(nodes[torch.searchsorted(weights.cumsum(0), parts)])
         return torch.cat(found)
 
-    @property
-    def initial_cost(self) -> float:
-        """What the initial trials are charged together, as far as it is known."""
+    def initial_cost(self, least: Sequence[float], after: int = -1) -> float:
+        """Return what the initial trials are charged together, at least.
+
+        Args:
+            least: What a trial of each control set costs at least.
+            after: Only those after this one count, by their number from 0.
+        """
         if not self.charge_initial:
             return 0.0
-        cycle = [self.control_set(name) for name in self.initial_control_sets]
-        return math.fsum(least_cost(cycle[i % len(cycle)]) for i in range(self.initial_trials))
+        cycle = [least[self.names.index(name)] for name in self.initial_control_sets]
+        return math.fsum(cycle[i % len(cycle)] for i in range(after + 1, self.initial_trials))

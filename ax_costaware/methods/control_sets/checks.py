@@ -13,6 +13,7 @@ from ax_costaware.core.history import PastTrial, blaming
 from ax_costaware.core.problem import Problem
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods.control_sets.learned import atoms_of
+from ax_costaware.methods.costs import check_cost, cost_range
 from ax_costaware.policies import (
     ControlSetHistory,
     ControlSetRule,
@@ -21,7 +22,7 @@ from ax_costaware.policies import (
     UnknownCosts,
 )
 from ax_costaware.policies.control_set_rules.rule import checked_choice
-from ax_costaware.queries import ControlSet, JointLaw, Learned, Marginal
+from ax_costaware.queries import ControlSet, Cost, JointLaw, Learned, Marginal
 from ax_costaware.queries.argument_checks import (
     finite_number,
     finite_tensor,
@@ -103,6 +104,24 @@ def check_control_sets_fit(problem: Problem, method: ControlSets) -> None:
     is_new = not any(trial.record for trial in problem.trials)
     for parameter in free.values():
         _check_law(parameter, method, is_new)
+
+
+def check_declared_costs(problem: Problem, method: ControlSets) -> None:
+    """Check costs that depend on the values that are set against the experiment, and the budget.
+
+    Raises:
+        InputError: If one does not fit the parameters, is no finite number > 0 somewhere, or the
+            budget pays for no trial, or not for the initial ones.
+    """
+    least = [least_cost(s) for s in method.control_sets]
+    for i, control_set in enumerate(method.control_sets):
+        if isinstance(control_set.cost, Cost):
+            check_cost(problem, control_set.cost)
+            least[i] = cost_range(problem, control_set.cost)[0]
+    is_new = not any(trial.record for trial in problem.trials)
+    # What the caller fixes holds for one trial.
+    if is_new and problem.fixed.keys() <= {*problem.disabled}:
+        check_budget(method, least)
 
 
 def check_realized(problem: Problem, method: ControlSets) -> None:
@@ -300,7 +319,7 @@ def checked_initial_control_sets(method: ControlSets) -> tuple[str, ...]:
     names = sequence_of(given, "initial_control_sets", "a list of names")
     for i, name in enumerate(names):
         one_of(name, f"initial_control_sets[{i}]", method.names)
-    if names or method.learns_costs:
+    if names or any(s.cost is None or s.cost_varies for s in method.control_sets):
         return names or tuple(method.names)
     cheapest = min(least_cost(s) for s in method.control_sets)
     return tuple(s.name for s in method.control_sets if math.isclose(least_cost(s), cheapest))
@@ -330,25 +349,32 @@ def allowed_sets(problem: Problem, control_sets: Sequence[ControlSet]) -> list[b
 
 
 def least_cost(control_set: ControlSet) -> float:
-    """What a trial costs, or costs at least."""
-    return control_set.fixed_cost if control_set.cost is None else control_set.cost
+    """What a trial costs, or costs at least, as far as that is known without an experiment."""
+    cost = control_set.cost
+    return cost if isinstance(cost, float) else control_set.fixed_cost
 
 
-def check_budget(method: ControlSets) -> None:
-    """Refuse a budget that does not pay for one trial, or for the initial ones."""
+def check_budget(method: ControlSets, least: Sequence[float]) -> None:
+    """Refuse a budget that does not pay for one trial, or for the initial ones.
+
+    Args:
+        method: The method.
+        least: What a trial of each control set costs at least.
+    """
     if method.budget is None:
         return
     limit = method.budget * (1 + ROUNDING)
-    cheapest = min(least_cost(control_set) for control_set in method.control_sets)
+    cheapest = min(least)
     if cheapest > limit:
         raise InputError(
             f"budget={method.budget!r} is below the cost of the cheapest control set, "
             f"{cheapest:g}: expected a budget that pays for at least one trial."
         )
-    if method.initial_cost > limit:
+    initial_cost = method.initial_cost(least)
+    if initial_cost > limit:
         raise InputError(
             f"initial_trials={method.initial_trials} with initial_control_sets="
-            f"{list(method.initial_control_sets)} cost {method.initial_cost:g}, more than budget="
+            f"{list(method.initial_control_sets)} cost {initial_cost:g}, more than budget="
             f"{method.budget:g}: plan fewer or cheaper initial trials, raise the budget, or pass "
             "charge_initial=False."
         )
@@ -365,9 +391,17 @@ def check_rule(method: ControlSets) -> None:
             f"rule={rule!r} explores by cost, but control set {unknown[0]!r} has cost=None: pass a "
             "rule that learns costs, such as UnknownCosts(), or give the cost of every control set."
         )
+    varying = [s for s in control_sets if s.cost_varies]
+    if varying and isinstance(rule, ExploreThenCommit):
+        raise InputError(
+            f"rule={rule!r} explores by one cost for each control set, but control set "
+            f"{varying[0].name!r} has cost={varying[0].cost!r}, which depends on its values: pass "
+            "LargestValuePerCost(above='worst'), the default, or EpsilonSchedule, which compare "
+            "costs at the best values."
+        )
     first = ControlSetHistory(
         parameters=tuple(frozenset(s.parameters) for s in control_sets),
-        costs=tuple(s.cost or 1.0 for s in control_sets),
+        costs=tuple(s.cost if isinstance(s.cost, float) else 1.0 for s in control_sets),
         plays=(0,) * len(control_sets),
         affordable=(True,) * len(control_sets),
         round=1,

@@ -7,12 +7,13 @@ maximisation.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ax_costaware.core.account import LedgerEntry
+from ax_costaware.core.account import ROUNDING, LedgerEntry
 from ax_costaware.core.change_overs import kept_settings
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Decision, Problem, Stop, decision_seed
@@ -24,7 +25,6 @@ from ax_costaware.methods.stopping import Verdict, at_price
 from ax_costaware.policies import (
     ControlSetDecision,
     ControlSetHistory,
-    LargestValuePerCost,
     PastDecision,
 )
 from ax_costaware.policies.control_set_rules.rule import checked_choice
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 MAX_DRAWS = 10_000
 """Points tried for one trial before the parameter constraints count as impossible to meet."""
+
+_MOST_PRICED = 256
+"""Initial trials of one control set whose cost is looked at until one can be paid."""
 
 
 def choose(problem: Problem, method: ControlSets) -> Decision | Stop:
@@ -50,8 +53,7 @@ def choose(problem: Problem, method: ControlSets) -> Decision | Stop:
     if verdict.reason is not None:
         stop = _stop(values, f"Stopped: {verdict.reason}. Spent {values.money.spent:g}.")
         return replace(stop, is_final=False)
-    # Until something is feasible, values are the probability of being so.
-    rule: Any = method.rule if values.is_feasible else LargestValuePerCost()
+    rule: Any = values.rule
     orient = getattr(rule, "oriented", None)
     rule = rule if orient is None else orient(problem.minimize)
     passed_over: list[str] = []
@@ -101,7 +103,8 @@ def _decision(
         **({} if chances is None else {"feasibility": float(chances.exp())}),
         "state": dict(decision.state),
     }
-    if method.learns_costs or method.change_cost is not None:
+    is_priced_alike = not (method.learns_costs or values.space.costs.ranges)
+    if method.change_cost is not None or not is_priced_alike:
         # Expected costs and their standard errors of those in play, as far as looked at.
         details["costs"] = {
             names[i]: [found.mean, found.standard_error]
@@ -139,8 +142,7 @@ def history_of(values: ControlSetValues, affordable: Sequence[bool]) -> ControlS
     plays = [decision.index for decision in past]
     return ControlSetHistory(
         parameters=tuple(frozenset(s.parameters) for s in method.control_sets),
-        # Where nothing is known, all are alike.
-        costs=tuple(1.0 if cost is None else cost for cost in values.space.costs.averages),
+        costs=_costs_for_rule(values, affordable),
         plays=tuple(plays.count(i) for i in range(len(method.control_sets))),
         affordable=tuple(affordable),
         round=len(plays) + 1,
@@ -152,8 +154,22 @@ def history_of(values: ControlSetValues, affordable: Sequence[bool]) -> ControlS
         remaining=money.remaining,
         # Bounds under what the caller fixes, as those with pending points, say nothing for later.
         pending=problem.X_pending is not None or bool(problem.held),
-        monotone=not problem.constraints,
+        # Values that are chosen by their cost are not the best ones.
+        monotone=not (problem.constraints or values.space.costs.ranges),
     )
+
+
+def _costs_for_rule(values: ControlSetValues, affordable: Sequence[bool]) -> tuple[float, ...]:
+    """Return what control sets cost on average, or at their best values where these decide."""
+    # Where nothing is known, all are alike.
+    found = [1.0 if cost is None else cost for cost in values.space.costs.averages]
+    ranges, able = values.space.costs.ranges, [i for i, is_able in enumerate(affordable) if is_able]
+    if any(i in ranges for i in able):
+        values.found(able)  # together: what tells most of a query depends on which there are
+    for i in able:
+        if i in ranges and (cost := values.cost_of(i)) is not None:
+            found[i] = cost.mean
+    return tuple(found)
 
 
 def _past_decision(trial: PastTrial, now: ControlSetValues, entry: LedgerEntry) -> PastDecision:
@@ -232,7 +248,9 @@ def initial_trial(problem: Problem, method: ControlSets) -> Decision | Stop:
 
     Trial ``i`` uses the ``i``-th control set of a cycle and the ``i``-th point of one scrambled
     Sobol sequence, of which only the coordinates of controlled inputs are read; the other inputs
-    are left to chance, and the arm carries their nominal values. Where that control set may not be
+    are left to chance, and the arm carries their nominal values. Where a cost depends on the values
+    that are set, further points are drawn until one leaves enough for the other initial trials, or
+    else for the first that can be paid. Where that control set may not be
     used the next of the cycle is, or else, of all that may be used, the cheapest. (The paper starts
     from uniformly random points under the cheapest control set; Sobol points spread better.)
 
@@ -250,18 +268,14 @@ def initial_trial(problem: Problem, method: ControlSets) -> Decision | Stop:
     rest = sorted(range(len(costs)), key=lambda i: costs[i] or 0.0)
     asked = [cost for cost, is_able in zip(costs, able, strict=True) if not is_able]
     for place in dict.fromkeys(i for i in (*cycle[turn:], *cycle[:turn], *rest) if able[i]):
-        chosen, names = method.control_sets[place], method.control_sets[place].parameters
-        arm = _initial_arm(values.space, index, chosen)
-        kept = [{**arm, **settings} for settings in kept_settings(problem, method, names)]
-        arms = [arm, *(one for one in kept if problem.space.meets(one, among=names))]
-        prices = [method.with_change_over(problem, one, costs[place]) for one in arms]
-        payable = [pair for pair in zip(arms, prices, strict=True) if values.money.pays(pair[1])]
-        asked += prices
-        if payable:
+        chosen = method.control_sets[place]
+        found, prices = _payable_trial(values, index, chosen, costs)
+        if found is not None:
             break
+        asked += prices
     else:  # each costs too much with its change-over
         return method.unfinished(_exhausted(values, asked), values.money)
-    arm, cost = payable[0]
+    arm, cost = found
     known = "cost" if chosen.cost is not None else "expected cost"
     price = "cost not known yet" if cost is None else f"{known} {cost:g}"
     return method.initial_decision(
@@ -277,8 +291,52 @@ def initial_trial(problem: Problem, method: ControlSets) -> Decision | Stop:
     )
 
 
-def _initial_arm(space: QuerySpace, index: int, chosen: ControlSet) -> dict[str, Value]:
-    """Quasi-random values for a control set in the trial of an index, or others instead."""
+_Priced: TypeAlias = tuple[dict[str, Value], float | None]
+"""A parameterization, and what a trial of it is expected to cost."""
+
+
+def _payable_trial(
+    values: ControlSetValues, index: int, chosen: ControlSet, costs: Sequence[float | None]
+) -> tuple[_Priced | None, list[float | None]]:
+    """Return an initial trial of a control set that can be paid, and the costs that were looked at.
+
+    Args:
+        values: Of the decision.
+        index: Number of the trial in the initial design, from 0.
+        chosen: The control set.
+        costs: What trials of each control set cost, on average or at least.
+    """
+    problem, method, money = values.problem, values.method, values.money
+    average = costs[method.names.index(chosen.name)]
+    later = method.initial_cost([cost or 0.0 for cost in costs], after=index)
+    left = math.inf if money.remaining is None or not method.charge_initial else money.remaining
+    prices: list[float | None] = []
+    first: _Priced | None = None
+    names, arms = chosen.parameters, _initial_arms(values.space, index, chosen)
+    for arm in islice(arms, _MOST_PRICED if chosen.cost_varies else 1):
+        kept = [
+            {**arm, **settings} for settings in kept_settings(problem, method, chosen.parameters)
+        ]
+        for one in (arm, *(k for k in kept if problem.space.meets(k, among=names))):
+            declared = chosen.cost_at(one)
+            cost = average if declared is None else declared
+            price = method.with_change_over(problem, one, cost)
+            prices.append(price)
+            if not money.pays(price):
+                continue
+            first = first or (one, price)
+            if not chosen.cost_varies or (price or 0.0) + later <= left * (1 + ROUNDING):
+                return (one, price), prices
+    return first, prices
+
+
+def _initial_arms(space: QuerySpace, index: int, chosen: ControlSet) -> Iterator[dict[str, Value]]:
+    """Yield quasi-random values for a control set in the trial of an index, then others instead.
+
+    Raises:
+        InputError: If there are none that meet the parameter constraints.
+    """
+    found = False
     problem, seed = space.problem, space.method.seed
     rows: Iterator[Row] = islice(problem.space.design(seed), index, None)
     if not problem.space.equalities:
@@ -287,7 +345,10 @@ def _initial_arm(space: QuerySpace, index: int, chosen: ControlSet) -> dict[str,
         drawn = {**row, **problem.fixed}
         arm = space.arm(chosen, {name: drawn[name] for name in chosen.parameters})
         if problem.space.meets(arm, among=chosen.parameters):
-            return arm
+            found = True
+            yield arm
+    if found:
+        return
     raise InputError(
         f"no point among {MAX_DRAWS} met the parameter constraints {problem.space.constraints} "
         f"with control set {chosen.name!r} and the rest at the nominal values {space.nominal}: "

@@ -8,13 +8,13 @@ parameter's bounds counts like any other. Values are in the parameters' own unit
 
 Of what trials with control sets are expected to cost, averages need the trials only; where the
 reported costs of a control set show that they depend on the values that it sets, a model of them
-does better (``ControlSetCostModel``), which takes the model's input space. Costs are in the user's
-own unit.
+does better (``ControlSetCostModel``), which takes the model's input space. A declared cost may
+depend on them, too. Costs are in the user's own unit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
@@ -22,13 +22,16 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ax_costaware.core.change_overs import change_overs
+from ax_costaware.acquisition.log_cost import log_cost_function
+from ax_costaware.core.change_overs import CostAfter, change_overs
 from ax_costaware.core.history import PastTrial, check_complete, check_inputs
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods.costs import cost_range, known_cost
 from ax_costaware.models.control_set_cost import ControlSetCostModel
 from ax_costaware.policies import CostEstimate
 from ax_costaware.queries import (
     ControlSet,
+    Cost,
     Discrete,
     Empirical,
     JointLaw,
@@ -223,11 +226,42 @@ class ExpectedCosts:
         return tuple(costs.get(name, {}) for name in method.names)
 
     @cached_property
+    def ranges(self) -> dict[int, tuple[float, float]]:
+        """Of those whose declared cost depends on their values, the least and the largest one."""
+        problem, sets = self.space.problem, self.space.method.control_sets
+        return {
+            i: cost_range(problem, s.cost) for i, s in enumerate(sets) if isinstance(s.cost, Cost)
+        }
+
+    @cached_property
     def averages(self) -> tuple[float | None, ...]:
-        """Expected cost of each on average; None if nothing is known."""
+        """Expected cost of each on average; None if nothing is known.
+
+        Of a declared cost that depends on the values it is the least one, for values are chosen by
+        it.
+        """
         method = self.space.method
         reported = [list(costs.values()) for costs in self.reported]
-        return method.expected_costs(dict(zip(method.names, reported, strict=True)))
+        found = list(method.expected_costs(dict(zip(method.names, reported, strict=True))))
+        for i, (least, _) in self.ranges.items():
+            found[i] = least
+        return tuple(found)
+
+    def depends_on_values(self, index: int) -> bool:
+        """Return whether the cost of one depends on its values, as declared or as learned."""
+        return index in self.ranges or index in self.models
+
+    def log_cost(self, index: int) -> Callable[[Tensor], Tensor] | None:
+        """Return the log of what points cost next, change-overs included, where that is declared.
+
+        None where the declared cost is a number, or costs are learned.
+        """
+        problem, method = self.space.problem, self.space.method
+        chosen = method.control_sets[index]
+        if not isinstance(chosen.cost, Cost):
+            return None
+        cost = known_cost(chosen.cost, chosen.cost_at, problem.space)
+        return log_cost_function(CostAfter.of(cost, problem, method, chosen.parameters))
 
     @cached_property
     def models(self) -> dict[int, ControlSetCostModel]:
@@ -256,8 +290,9 @@ class ExpectedCosts:
 
     def at(self, index: int, point: Tensor) -> CostEstimate | None:
         """What a trial of one costs at a point of the model's space, ``d``; None if unknown."""
-        average, cost = self.averages[index], self.space.method.control_sets[index].cost
-        if cost is not None:
+        average, chosen = self.averages[index], self.space.method.control_sets[index]
+        row = self.space.controlled(point, chosen.parameters) if chosen.cost_varies else {}
+        if (cost := chosen.cost_at(row)) is not None:
             return CostEstimate(cost, 0.0)
         if index in self.models:
             x = point.detach()[list(self.space.control_sets[index])].unsqueeze(0).double()

@@ -4,6 +4,10 @@ One search of the values of the control sets that are asked about, each searched
 acquisition values, lower confidence bounds, the least value of the objective, and costs. Values are
 in raw units of the objective with the sign of maximisation, costs in the user's own unit.
 
+Where a declared cost depends on the values that are set, and the rule weighs values by cost, the
+values are those with the largest acquisition value, counted as the rule does, per unit of cost.
+Where the best values cost more than can be paid, those that can are searched.
+
 Where it costs to change settings, the values of a control set are searched whatever they cost, and
 once more with what it could keep of the trial before held. Of what is found, that is taken which is
 expected to improve most, per unit of cost, on the best expectation that could be deployed.
@@ -13,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -23,7 +27,7 @@ from torch import Tensor
 
 from ax_costaware.acquisition import ControlSetOptima
 from ax_costaware.acquisition.criteria import LogExpectedImprovement
-from ax_costaware.acquisition.objectives import FeasibleQueries
+from ax_costaware.acquisition.objectives import FeasibleQueries, QueryCosts
 from ax_costaware.core.account import Money
 from ax_costaware.core.change_overs import change_over, kept_settings
 from ax_costaware.core.constraints import MARGIN, STEEP
@@ -31,7 +35,12 @@ from ax_costaware.core.problem import Problem, decision_seed
 from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.methods.stopping import NUM_AHEAD
 from ax_costaware.models import information_gain
-from ax_costaware.policies import CostEstimate, LargestValuePerCost, TheoreticalBeta
+from ax_costaware.policies import (
+    ControlSetRule,
+    CostEstimate,
+    LargestValuePerCost,
+    TheoreticalBeta,
+)
 
 if TYPE_CHECKING:
     from ax_costaware.methods.control_sets import ControlSets
@@ -41,6 +50,9 @@ NUM_POINTS = 1024
 
 _LEAST_DEVIATION = 1e-100
 """Standard deviations are above this, so that a value that is known has an improvement of zero."""
+
+_STEEP_LOG = 10.0
+"""Penalty, at the limit of the cost, of values that are logarithms."""
 
 Query: TypeAlias = tuple[Tensor, float]
 """A point ``d`` of a control set, and the acquisition value there."""
@@ -81,6 +93,13 @@ class ControlSetValues:
         return beta
 
     @property
+    def rule(self) -> ControlSetRule:
+        """The rule; until something is feasible, the largest probability of being so per cost."""
+        rule = self.method.rule
+        assert rule is not None
+        return rule if self.is_feasible else LargestValuePerCost()
+
+    @property
     def acquisition(self) -> str:
         """What is maximised in expectation: the rule's own, if it has one.
 
@@ -89,6 +108,11 @@ class ControlSetValues:
         if not self.is_feasible:
             return "feasible"
         return str(getattr(self.method.rule, "acquisition", self.method.acquisition))
+
+    @property
+    def above(self) -> str | None:
+        """What the rule counts values per unit of cost from; None: it does not divide by cost."""
+        return getattr(self.rule, "above", None)
 
     @cached_property
     def best_in_hand(self) -> float | None:
@@ -159,6 +183,40 @@ class ControlSetValues:
 
     def _best_queries(self, indices: Sequence[int], held: Mapping[int, float]) -> list[Query]:
         """The best query of each control set with some columns held."""
+        log_costs = [self.space.costs.log_cost(i) for i in indices]
+        if not any(log_costs):
+            return self._best_by(indices, held, None)
+        is_log = self.acquisition in ("ei", "feasible")
+        from_zero = 0.0 if self.above == "zero" else self.worst()
+        costs = QueryCosts(log_costs, None if is_log else from_zero, self.above is not None)
+        found = self._best_by(indices, held, costs)
+        limit = self.money.limit
+        if not limit:
+            return found
+        over, penalties = [], []
+        for place, (index, (point, value)) in enumerate(zip(indices, found, strict=True)):
+            price = self._price(index, point)
+            if log_costs[place] is None or price is None or self.money.pays(price.mean):
+                continue
+            height = (value - from_zero) / (price.mean if costs.per_cost else 1.0)
+            over.append(place)
+            penalties.append(_STEEP_LOG if is_log else abs(height) or 1.0)
+        if over:
+            limited = replace(
+                costs,
+                log_costs=[log_costs[place] for place in over],
+                log_limit=math.log(limit),
+                penalties=penalties,
+            )
+            again = self._best_by([indices[place] for place in over], held, limited)
+            for place, query in zip(over, again, strict=True):
+                found[place] = query
+        return found
+
+    def _best_by(
+        self, indices: Sequence[int], held: Mapping[int, float], costs: QueryCosts | None
+    ) -> list[Query]:
+        """The best query of each control set with some columns held, by value and cost."""
         optima = self._search(
             indices,
             self.acquisition,
@@ -166,6 +224,7 @@ class ControlSetValues:
             held=held,
             feasible=self._feasible,
             best_f=self.best_in_hand if self._feasible is not None else None,
+            costs=costs,
         )
         return [
             (point.detach(), float(value))
@@ -264,7 +323,7 @@ class ControlSetValues:
 
     def cost_of(self, index: int) -> CostEstimate | None:
         """The cost of one at its best values; None while nothing is known."""
-        if index not in self.space.costs.models and self.method.change_cost is None:
+        if not self._needs_values(index):
             return self.space.costs.at(index, self.space.default)
         ((point, _),) = self.found([index])
         return self._price(index, point)
@@ -280,8 +339,11 @@ class ControlSetValues:
 
     def is_priced(self, index: int) -> bool:
         """Whether ``cost_of`` needs no search, as for one with a model that was not looked at."""
-        needs_none = index not in self.space.costs.models and self.method.change_cost is None
-        return needs_none or index in self._found
+        return not self._needs_values(index) or index in self._found
+
+    def _needs_values(self, index: int) -> bool:
+        """Return whether what a trial of one costs depends on its values."""
+        return self.method.change_cost is not None or self.space.costs.depends_on_values(index)
 
     @cached_property
     def _feasible(self) -> FeasibleQueries | None:

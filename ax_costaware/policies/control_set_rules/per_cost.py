@@ -95,6 +95,9 @@ class InformationPerCost:
     acquisition: ClassVar[str] = "information"
     """What the values must be, whatever the strategy's own acquisition function is."""
 
+    above: ClassVar[str] = "zero"
+    """What values are counted from, per unit of cost."""
+
     def decide(self, history: ControlSetHistory, evaluate: Evaluate) -> ControlSetDecision:
         """Choose a control set; see ``ControlSetRule.decide``."""
         affordable = history.affordable_indices()
