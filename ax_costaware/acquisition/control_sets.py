@@ -222,11 +222,11 @@ def optimize_control_sets(
             )
         searched = objective if costs is None else costs.of(objective, part)
         search = ControlSetSearch(searched, domain, chosen, lengths, logarithmic)
-        found = search.run(near, num_restarts, raw_samples, seed)
+        best, worth = search.run(near, num_restarts, raw_samples, seed)
         if costs is not None:
             with torch.no_grad():
-                found = found._replace(values=objective(found.points, torch.arange(len(part))))
-        points[part], values[part] = found.points.to(points), found.values.to(values)
+                worth = objective(best, torch.arange(len(part)))
+        points[part], values[part] = best.to(points), worth.to(values)
     return ControlSetOptima(points, values.exp() if logarithmic else values)
 
 
