@@ -278,10 +278,10 @@ class QueryCosts:
     """For each control set the log of the cost of points ``n x d``; None where it is constant."""
 
     least: float | None = 0.0
-    """What values are counted from; None where values are logarithms."""
+    """The zero from which values count; None where values are logarithms."""
 
     per_cost: bool = True
-    """Whether queries count per unit of cost; else costs are only held against the limit."""
+    """True if queries count per unit of cost; else costs are only held against the limit."""
 
     log_limit: float | None = None
     """Log of the largest cost that can be paid; None for no limit."""

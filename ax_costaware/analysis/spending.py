@@ -1,7 +1,7 @@
 """Where the money went: what every trial was charged, and what is left of the budget.
 
 An Ax analysis for the experiments of every method. It shows the ledger
-(``ax_costaware.core.history``), which needs no model and no outcome. Costs are in the user's own
+(``ax_costaware.core.account``), which needs no model and no outcome. Costs are in the user's own
 unit.
 """
 

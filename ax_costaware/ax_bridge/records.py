@@ -49,10 +49,10 @@ CHARGED = "charged"
 """Key of whether a trial is paid from the budget, in its record; it is, where that says nothing."""
 
 GENERATOR_KEY = "CostAware"
-"""What the names of this package's generators begin with."""
+"""Prefix of the names of this package's generators."""
 
 _WARM_START = "Warm start from Experiment"
-"""What Ax says that the source of a copied trial is, at the beginning."""
+"""Prefix of the source that Ax records of a copied trial."""
 
 _TOO_SMALL_TO_ROUND = 1e-6
 """Observations that differ by no more than this are left as they are: rounding would harm them."""

@@ -19,8 +19,8 @@ from ax_costaware.ax_bridge.checks import ax_errors, check_optimization_config
 from ax_costaware.ax_bridge.records import live_observations, problem_of
 from ax_costaware.ax_bridge.surrogates import model_of
 from ax_costaware.ax_bridge.training_data import restore_data
-from ax_costaware.core.decision import wary
-from ax_costaware.core.failures import BY_WARY_MODEL
+from ax_costaware.core.decision import avoiding_failures
+from ax_costaware.core.failures import BY_FAILURES
 from ax_costaware.core.loop import Loop
 from ax_costaware.core.model import FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Decision, Problem, Stop, decision_seed, reproducible
@@ -59,13 +59,13 @@ def assess(experiment: Experiment, method: Gittins, model: ModelOptions) -> Weig
 
     try:
         with reproducible(decision_seed(method.seed, problem.next_index)):
-            wary(method, problem, decide)
+            avoiding_failures(method, problem, decide)
     except NothingToLearnFrom as error:
         raise DataRequiredError(str(error)) from error
     first, *again = found
     if not again:
         return first
-    return replace(again[-1], reason=f"{again[-1].reason}, {BY_WARY_MODEL}")
+    return replace(again[-1], reason=f"{again[-1].reason}, {BY_FAILURES}")
 
 
 def method_to_check(

@@ -1,4 +1,4 @@
-"""What a user asks to model with, as the loop has it: an Ax ``SurrogateSpec``, translated."""
+"""Translates an Ax ``SurrogateSpec`` into the model options of the loop."""
 
 from __future__ import annotations
 

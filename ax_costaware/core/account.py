@@ -67,22 +67,22 @@ class LedgerEntry:
     """Name of the control set that the trial used; None for a method without control sets."""
 
     initial: bool
-    """Whether the trial belongs to the initial design: generated there, or attached by the user
+    """True if the trial belongs to the initial design: generated there, or attached by the user
     before the rule made its first decision."""
 
     by_rule: bool
-    """Whether the strategy's rule chose the trial (one that the user attaches after the rule's
+    """True if the strategy's rule chose the trial (one that the user attaches after the rule's
     first decision is neither initial nor by the rule)."""
 
     expected_cost: float | None
-    """What the trial was expected to cost when it was generated; None where costs are learned and
+    """Cost that was expected of the trial when it was generated; None where costs are learned and
     nothing was expected yet."""
 
     reported_cost: float | None
-    """What the trial was reported to have cost on completion, if anything was reported."""
+    """Cost that was reported on completion, if any."""
 
     charged: float
-    """What the trial takes from the budget."""
+    """Part of the budget that the trial takes."""
 
     status: str
     """Name of the trial's status in Ax."""

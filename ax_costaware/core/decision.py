@@ -26,11 +26,11 @@ import torch
 
 from ax_costaware.core.change_overs import change_over, check_change_cost
 from ax_costaware.core.failures import (
-    BY_WARY_MODEL,
-    WARINESS,
+    BY_FAILURES,
+    FAILURE_WEIGHTS,
     is_near_failures,
     stop_of_failures,
-    wary_of_failures,
+    with_failures_as_median,
 )
 from ax_costaware.core.method import Method
 from ax_costaware.core.problem import Best, Decision, Pending, Problem, SpaceExhausted, Stop
@@ -95,13 +95,13 @@ def next_trial(method: Method, problem: Problem, initial: bool) -> Decision | St
         return stop
 
     def decide(problem: Problem) -> Decision | Stop:
-        return wary(method, problem, lambda p: _checked(method, p, method.decide(p)))
+        return avoiding_failures(method, problem, lambda p: _checked(method, p, method.decide(p)))
 
     try:
         if initial:
             decision = _checked(method, problem, method.initial(problem))
         else:
-            decision = apart(method, problem, decide)
+            decision = avoiding_repeats(method, problem, decide)
     except SpaceExhausted:
         return Stop(SpaceExhausted.REASON)
     if not isinstance(decision, Stop):
@@ -116,10 +116,10 @@ def next_trial(method: Method, problem: Problem, initial: bool) -> Decision | St
     return decision
 
 
-def wary(
+def avoiding_failures(
     method: Method, problem: Problem, decide: Callable[[Problem], Decision | Stop]
 ) -> Decision | Stop:
-    """What is decided, which is decided again as long as it comes near to a trial that failed.
+    """Return a decision, made again as long as it comes near to a trial that failed.
 
     Args:
         method: The method.
@@ -127,17 +127,17 @@ def wary(
         decide: Makes it.
     """
     decision = decide(problem)
-    for most, often in WARINESS:
+    for most, often in FAILURE_WEIGHTS:
         if isinstance(decision, Stop):
             break
         row = decision.parameters
         if is_near_failures(problem, (row, method.deployed(row))):
             points = method.failed_points(problem)
-            decision = decide(wary_of_failures(problem, points, most, often))
+            decision = decide(with_failures_as_median(problem, points, most, often))
             if isinstance(decision, Stop):
                 # What it says to deploy need not be what is best by the outcomes.
                 alone = "recommend(client) goes by the outcomes alone"
-                said = f"{decision.reason} That is {BY_WARY_MODEL}; {alone}."
+                said = f"{decision.reason} That is {BY_FAILURES}; {alone}."
                 decision = replace(decision, reason=said)
     return decision
 
@@ -278,10 +278,10 @@ def repeated(method: Method, problem: Problem, decision: Decision | Stop) -> lis
     ]
 
 
-def apart(
+def avoiding_repeats(
     method: Method, problem: Problem, decide: Callable[[Problem], Decision | Stop]
 ) -> Decision | Stop:
-    """What is decided, which is decided again as far as it repeats what is under way.
+    """Return a decision, made again as far as it repeats a pending trial.
 
     Args:
         method: The method.

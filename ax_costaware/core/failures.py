@@ -36,12 +36,12 @@ _PLAUSIBLE = 3.0
 """Standard deviations by which a failed point is first believed to be worse than its mean."""
 
 
-WARINESS = ((_PLAUSIBLE, 1), (math.inf, 1), (math.inf, 25))
+FAILURE_WEIGHTS = ((_PLAUSIBLE, 1), (math.inf, 1), (math.inf, 25))
 """How a decision that comes near to a failed trial is made again, one after the other as long as it
 is still near: standard deviations by which the failed point is believed to be worse than its mean,
 and how often it counts as observed; of a trial that counts 25 times the noise leaves a fifth."""
 
-BY_WARY_MODEL = "by a model that takes trials that failed for no better than the median outcome"
+BY_FAILURES = "by a model that takes trials that failed for no better than the median outcome"
 """What a decision that was made again says of its numbers."""
 
 _MOST_IN_VAIN = 2
@@ -74,7 +74,7 @@ def is_near_failures(problem: Problem, rows: Iterable[Row]) -> bool:
     return any(any(problem.space.are_near(row, failed, _NEAR)) for row in rows if failed)
 
 
-def wary_of_failures(problem: Problem, points: Tensor, most: float, often: int) -> Problem:
+def with_failures_as_median(problem: Problem, points: Tensor, most: float, often: int) -> Problem:
     """The problem under a model that takes what failed for the median outcome at best.
 
     Args:

@@ -144,8 +144,10 @@ class ModelOptions:
         instance_of(self.options, "options", Mapping, expected)
 
     def within(self, space: Space) -> ModelOptions:
-        """With what the model is to know of a space: the columns of its one-hot choices."""
-        return replace(self, options=options_within(self.model_class, self.options, space.blocks))
+        """Return them with the columns of one-hot choices, for a class that takes ``choices``."""
+        if not (space.blocks and getattr(self.model_class, "knows_choices", False)):
+            return self
+        return replace(self, options={**self.options, "choices": space.blocks})
 
     def fitted(self, X: Tensor, Y: Tensor, bounds: Tensor, Yvar: Tensor | None = None) -> Model:
         """The model of some data.
@@ -201,19 +203,6 @@ def check_lengthscales(options: Mapping[str, Any], num_columns: int) -> None:
             "column of the model, of which a choice without an order has one for every value; or "
             "a number."
         )
-
-
-def knows_choices(model_class: type[Model] | None) -> bool:
-    """Whether a class of models takes ``choices``, the columns of each one-hot choice."""
-    return bool(getattr(model_class, "knows_choices", False))
-
-
-def options_within(
-    model_class: type[Model] | None, options: Mapping[str, Any], choices: list[list[int]]
-) -> dict[str, Any]:
-    """Options of a class of models, with the columns of one-hot choices if it takes them."""
-    knows = choices and knows_choices(model_class)
-    return {**options, "choices": choices} if knows else dict(options)
 
 
 def winsorized(outcomes: Tensor, minimize: bool, fence: float) -> Tensor:

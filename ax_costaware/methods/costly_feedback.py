@@ -271,7 +271,7 @@ class CostlyFeedback(Method):
                 "quasi-random, and the outcome is measured."
             )
         if not pays:
-            because = self._too_dear(money, cost)
+            because = self._too_expensive(money, cost)
             why = f"Its values are quasi-random, and nothing is measured: {because}."
         return replace(decision, why=why)
 
@@ -306,7 +306,7 @@ class CostlyFeedback(Method):
             prospect = Prospect(found.mean, found.variance, weight, draw, rivals, unsure)
             verdict = checked_verdict(rule, rule.decide(prospect))
         else:
-            verdict = QueryDecision(False, self._too_dear(money, cost))
+            verdict = QueryDecision(False, self._too_expensive(money, cost))
         mean, spread = problem.sign * found.mean, found.variance**0.5
         what = "has the best posterior mean"
         if explores:
@@ -363,7 +363,7 @@ class CostlyFeedback(Method):
         costs = super().reserved(problem, initial)
         return [cost * other.measure for cost, other in zip(costs, undelivered, strict=True)]
 
-    def _too_dear(self, money: Money, cost: float) -> str:
+    def _too_expensive(self, money: Money, cost: float) -> str:
         """Why nothing is measured where it does not pay, as a phrase."""
         limit = f"what is left of the budget, {max(money.remaining or 0.0, 0.0):g} of "
         limit += f"{self.budget or 0.0:g},"

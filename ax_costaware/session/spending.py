@@ -103,7 +103,7 @@ def spending(client: SessionClient) -> Spending:
     A trial is charged its reported cost, else its expected cost; unfinished trials reserve the
     latter; a trial whose measurement was skipped is charged nothing, under a method that may do
     without; attempts of a runner that failed and were followed by another are charged, too. See
-    ``ax_costaware.core.history`` for all cases.
+    ``ax_costaware.core.account`` for all cases.
 
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.

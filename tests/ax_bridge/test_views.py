@@ -167,7 +167,7 @@ def test_cross_validation_and_analyses(finished: tuple[Client, float]) -> None:
 
 
 def test_the_best_point_is_judged_by_its_expectation(finished: tuple[Client, float]) -> None:
-    """Not by the outcome it happened to have: x2 and x3 were left to chance."""
+    """Not by the outcome it happened to have: x2 and x3 were uncontrolled."""
     client, sign = finished
     parameters, prediction, index, _ = client.get_best_parameterization()
     arms = [arm_of(client, i) for i in client._experiment.trials]

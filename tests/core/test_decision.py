@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from ax_costaware.core.decision import apart, has_much_noise, next_trial, repeated
+from ax_costaware.core.decision import avoiding_repeats, has_much_noise, next_trial, repeated
 from ax_costaware.core.method import Method
 from ax_costaware.core.model import FixedHyperparameters
 from ax_costaware.core.problem import Best, Decision, Pending, Problem, Stop, reproducible
@@ -129,9 +129,9 @@ def test_repeats_average_much_noise() -> None:
     row = {"x1": 0.3, "x2": 0.6}
     given = replace(other.problem(), pending=(Pending(None, row),))
     again = Decision(row, "")
-    assert apart(other.method, given, lambda problem: again) is again
+    assert avoiding_repeats(other.method, given, lambda problem: again) is again
     given = replace(problem, pending=given.pending)
-    assert isinstance(apart(other.method, given, lambda problem: again), Stop)
+    assert isinstance(avoiding_repeats(other.method, given, lambda problem: again), Stop)
 
 
 def test_what_counts_as_a_repeat() -> None:

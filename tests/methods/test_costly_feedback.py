@@ -237,12 +237,12 @@ def test_what_cannot_be_paid_at_the_bound_is_not_measured_there() -> None:
     assert "best posterior mean" in later.why
     assert later.extra["measure"]
     assert later.expected_cost == STEEP.at(later.parameters) <= 1.5
-    dear = run_of(7, 0.9, max_trial_cost=1.5)
-    unmeasured = [trial for trial in dear.trials if not trial.record["measure"]]
+    expensive = run_of(7, 0.9, max_trial_cost=1.5)
+    unmeasured = [trial for trial in expensive.trials if not trial.record["measure"]]
     assert unmeasured
     assert "max_trial_cost=1.5 does not pay for a measurement" in unmeasured[0].record["why"]
     assert "at these values" in unmeasured[0].record["why"]
-    assert all(entry.charged <= 1.5 for entry in dear.ledger)
+    assert all(entry.charged <= 1.5 for entry in expensive.ledger)
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_control_sets_given_what_nobody_sets(heat: float) -> None:
 
 
 def test_control_sets_given_what_one_of_them_sets() -> None:
-    """The others are left out; nothing that is fixed may be left to chance by all that are left."""
+    """The others are left out; what is fixed is controlled by one of those that are left."""
     client = control_set_client()
     found = ac.recommend(client, fixed_parameters={"lamp": 0.2, "heat": 0.5})
     assert (found.control_set, found.alternatives) == ("water+lamp", ())

@@ -343,7 +343,7 @@ def allowed_sets(problem: Problem, control_sets: Sequence[ControlSet]) -> list[b
         raise InputError(
             f"fixed_parameters={dict(fixed)}: no control set "
             f"{'of that name ' if CONTROL_SET in fixed else ''}controls all of {sorted(others)}. "
-            "Fix only what one control set controls; the rest is left to chance."
+            "Fix only what one control set controls; the rest is random."
         )
     return allowed
 

@@ -248,7 +248,7 @@ def initial_trial(problem: Problem, method: ControlSets) -> Decision | Stop:
 
     Trial ``i`` uses the ``i``-th control set of a cycle and the ``i``-th point of one scrambled
     Sobol sequence, of which only the coordinates of controlled inputs are read; the other inputs
-    are left to chance, and the arm carries their nominal values. Where a cost depends on the values
+    are uncontrolled, and the arm carries their nominal values. Where a cost depends on the values
     that are set, further points are drawn until one leaves enough for the other initial trials, or
     else for the first that can be paid. Where that control set may not be
     used the next of the cycle is, or else, of all that may be used, the cheapest. (The paper starts

@@ -74,7 +74,7 @@ def simulation_of(
 
 
 def outcome_of(index: int, arm: Row) -> Outcome:
-    """What comes of a trial; what is left to chance is a function of its index."""
+    """What comes of a trial; what is random is a function of its index."""
     controlled = next(s for s in SETS if s.name == arm[CONTROL_SET]).parameters
     realized = {
         name: 0.1 + 0.9 * ((0.618034 * (index + 1) * (place + 1)) % 1.0)
