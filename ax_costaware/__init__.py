@@ -22,7 +22,6 @@ from ax_costaware.metrics import CostMetric, ReportedMetric, SkippingMetric
 from ax_costaware.policies import (
     EpsilonSchedule,
     ExploreThenCommit,
-    InformationPerCost,
     LargestValuePerCost,
     UnknownCosts,
 )
@@ -110,7 +109,6 @@ __all__ = [
     "GittinsStop",
     "GittinsStoppingStrategy",
     "ImprovementPerCostStop",
-    "InformationPerCost",
     "JointEmpirical",
     "LCBUCBRule",
     "LargestValuePerCost",

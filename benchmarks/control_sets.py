@@ -43,7 +43,6 @@ from ax_costaware.policies import (
     ControlSetRule,
     EpsilonSchedule,
     ExploreThenCommit,
-    InformationPerCost,
     LargestValuePerCost,
 )
 from ax_costaware.queries import ProductNodes, sobol_nodes
@@ -56,7 +55,6 @@ ALGORITHMS: dict[str, tuple[ControlSetRule, str]] = {
     "ETC-Ada": (ExploreThenCommit.adaptive(), "ucb"),
     "ETC-50": (ExploreThenCommit(50), "ucb"),
     "ETC-100": (ExploreThenCommit(100), "ucb"),
-    "information per cost": (InformationPerCost(), "information"),
     "UCB-PSQ": (EpsilonSchedule.constant(0.0), "ucb"),
     "TS-PSQ": (EpsilonSchedule.constant(0.0), "ts"),
     "EI-PSQ": (EpsilonSchedule.constant(0.0), "ei"),

@@ -147,7 +147,6 @@ METHODS: dict[str, Callable[[bool], tuple[ControlSetRule | None, str]]] = {
     "published": lambda known: (_published(known), "ucb"),
     "value per cost": lambda known: (ac.LargestValuePerCost(), "ucb"),
     "EI per cost": lambda known: (ac.LargestValuePerCost(), "ei"),
-    "information per cost": lambda known: (ac.InformationPerCost(), "ucb"),
     "largest control sets": lambda known: (ac.EpsilonSchedule.constant(0.0), "ei"),
 }
 """Rules with their acquisition function, by name and by whether costs are known. The last is what

@@ -33,7 +33,6 @@ from typing import NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from ax_costaware.acquisition.best_queries import maximal_controls
 from ax_costaware.acquisition.objectives import some_nodes
 from ax_costaware.acquisition.starts import SearchDomain, raw_points
 from ax_costaware.models.indirect_posterior import IndirectPosterior
@@ -227,6 +226,12 @@ def batch_knowledge(
             gain(law, best[:count]) if count else 0.0
             for law, count in zip(laws, plays, strict=True)
         ]
+
+
+def maximal_controls(controls: Sequence[Sequence[int]]) -> list[int]:
+    """Indices of the control sets whose columns are part of no other's."""
+    sets = [frozenset(columns) for columns in controls]
+    return [i for i, columns in enumerate(sets) if not any(columns < other for other in sets)]
 
 
 def _candidates(

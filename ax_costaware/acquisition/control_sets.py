@@ -25,7 +25,6 @@ from botorch.sampling.pathwise import get_matheron_path_model
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
-from ax_costaware.acquisition.best_queries import sample_best_queries
 from ax_costaware.acquisition.check import (
     check_columns,
     check_domain,
@@ -52,13 +51,11 @@ from ax_costaware.acquisition.partial_query import QueryNodes
 from ax_costaware.acquisition.pointwise import PointwiseAcquisition, takes_its_inputs
 from ax_costaware.acquisition.starts import SearchDomain
 from ax_costaware.exceptions import InputError, UnsupportedInputError
-from ax_costaware.models.cached_posterior import CachedPosterior
 from ax_costaware.models.fourier_path import FourierPath, has_fourier_features
 from ax_costaware.models.point_posterior import (
     FactoredPosterior,
     ModelPosterior,
     PointPosterior,
-    QueryMoments,
 )
 from ax_costaware.queries.argument_checks import (
     at_least,
@@ -112,8 +109,8 @@ def optimize_control_sets(
             random columns are read.
         weights: ``m`` non-negative weights that sum to one.
         beta: Weight of the posterior standard deviation in confidence bounds.
-        acquisition: ``"ucb"``, ``"lcb"``, ``"ei"``, ``"ts"``, ``"mean"``, ``"upper"``, ``"lower"``,
-            ``"information"`` or ``"feasible"`` (see ``ax_costaware.acquisition.criteria``).
+        acquisition: ``"ucb"``, ``"lcb"``, ``"ei"``, ``"ts"``, ``"mean"``, ``"upper"``, ``"lower"``
+            or ``"feasible"`` (see ``ax_costaware.acquisition.criteria``).
         num_restarts: Local searches per control set.
         raw_samples: Raw points per control set.
         product: One-dimensional rules of independent inputs, which make all but the expected
@@ -145,8 +142,8 @@ def optimize_control_sets(
 
     Returns:
         Per control set the best point and its value, in the units of the transformed posterior
-        (for ``"ei"`` the expected improvement, not its log; for ``"information"`` in nats), as they
-        count where there are bounds on further outcomes; for ``"feasible"`` the probability.
+        (for ``"ei"`` the expected improvement, not its log), as they count where there are bounds
+        on further outcomes; for ``"feasible"`` the probability.
 
     Raises:
         InputError: For arguments of a wrong shape or range, or a model that does not fit.
@@ -189,13 +186,8 @@ def optimize_control_sets(
     if name == "ts":
         posterior = sampled(posterior, model, posterior_transform, seed)
     near, lengths = near_and_lengths(posterior, bounds)
-    moments: QueryMoments = posterior
     criterion: Criterion
-    if name == "information":
-        factored = _with_fourier_features(posterior, model)
-        information = sample_best_queries(factored, laws, controls, domain, seed)
-        moments, near, criterion = information, torch.cat([near, information.points]), MEAN
-    elif name == "ei":
+    if name == "ei":
         if best_f is None:
             if posterior.observed.shape[-1] != num_inputs:  # as where one says the task
                 raise InputError(
@@ -211,7 +203,7 @@ def optimize_control_sets(
     logarithmic = name in ("ei", "feasible")
     points = bounds.new_empty(len(controls), bounds.shape[-1])
     values = points[:, 0].clone()
-    for part, objective in build_objectives(moments, laws, criterion, product):
+    for part, objective in build_objectives(posterior, laws, criterion, product):
         chosen = [controls[index] for index in part]
         if feasible is not None:
             its = [laws[index] for index in part]
@@ -228,16 +220,6 @@ def optimize_control_sets(
                 worth = objective(best, torch.arange(len(part)))
         points[part], values[part] = best.to(points), worth.to(values)
     return ControlSetOptima(points, values.exp() if logarithmic else values)
-
-
-def _with_fourier_features(posterior: PointPosterior, model: Model) -> CachedPosterior:
-    """The posterior that information is read from, whatever its kernel's form."""
-    if isinstance(posterior, FactoredPosterior) and has_fourier_features(posterior.posterior):
-        return posterior.posterior
-    raise UnsupportedInputError(
-        f"model: got {type(model).__name__}; the acquisition 'information' takes an"
-        " exact, single-output Gaussian process with an RBF or Matern kernel."
-    )
 
 
 def _best_mean(

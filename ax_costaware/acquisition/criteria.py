@@ -11,8 +11,6 @@ By the names that ``optimize_control_sets`` takes, with :math:`\mu` and :math:`\
 * ``"ts"``: the same of one pathwise posterior sample (TS-PSQ, Hayashi et al. 2022);
 * ``"ei"``: the log of the expected improvement of :math:`g`, whose closed form replaces the double
   Monte Carlo of EI-PSQ (Tay et al. 2023, appendix C.2);
-* ``"information"``: what a trial tells about the best query, which is no such formula (see
-  ``best_queries``);
 * ``"feasible"``: the probability that further outcomes keep to their bounds (see
   ``FeasibleQueries``).
 """
@@ -28,9 +26,7 @@ from torch import Tensor
 
 from ax_costaware.models.point_posterior import Spread
 
-AcquisitionName = Literal[
-    "ucb", "lcb", "ei", "ts", "mean", "upper", "lower", "information", "feasible"
-]
+AcquisitionName = Literal["ucb", "lcb", "ei", "ts", "mean", "upper", "lower", "feasible"]
 
 
 def log_expected_gain(gain: Tensor, std: Tensor) -> Tensor:
@@ -91,7 +87,7 @@ zero where there is none.
 
 
 def confidence_bound(name: AcquisitionName, beta: float) -> ConfidenceBound:
-    """The criterion of every name but ``"ei"`` and ``"information"``."""
+    """The criterion of every name but ``"ei"``."""
     if name in ("mean", "ts", "feasible") or beta == 0:
         return MEAN
     spread = Spread.FUNCTION if name in ("ucb", "lcb") else Spread.EXPECTATION

@@ -60,7 +60,6 @@ VALUE_OBJECTS: tuple[type, ...] = (
     policies.GittinsDecay,
     policies.GittinsStop,
     policies.ImprovementPerCostStop,
-    policies.InformationPerCost,
     policies.LCBUCBRule,
     policies.LargestValuePerCost,
     policies.LogarithmicBeta,

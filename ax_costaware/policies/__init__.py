@@ -3,7 +3,7 @@
 from ax_costaware.policies.beta import LogarithmicBeta, TheoreticalBeta
 from ax_costaware.policies.control_set_rules.epsilon_schedule import EpsilonSchedule
 from ax_costaware.policies.control_set_rules.explore_then_commit import ExploreThenCommit
-from ax_costaware.policies.control_set_rules.per_cost import InformationPerCost, LargestValuePerCost
+from ax_costaware.policies.control_set_rules.per_cost import LargestValuePerCost
 from ax_costaware.policies.control_set_rules.rule import (
     ControlSetDecision,
     ControlSetHistory,
@@ -53,7 +53,6 @@ __all__ = [
     "GittinsDecay",
     "GittinsStop",
     "ImprovementPerCostStop",
-    "InformationPerCost",
     "LCBUCBRule",
     "LargestValuePerCost",
     "LogarithmicBeta",

@@ -171,7 +171,7 @@ def control_sets(draw: st.DrawFn) -> Configuration:
                 ]
             )
         )
-    rules: list[Any] = [None, ac.InformationPerCost()]
+    rules: list[Any] = [None]
     if not learned:
         rules += [ac.LargestValuePerCost(), ac.EpsilonSchedule(0.3)]
     if kind == "number":

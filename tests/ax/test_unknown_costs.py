@@ -15,7 +15,6 @@ from ax_costaware import (
     ControlSet,
     EpsilonSchedule,
     FixedHyperparameters,
-    InformationPerCost,
     LargestValuePerCost,
     UnknownCosts,
     complete_trial,
@@ -372,7 +371,7 @@ def test_nothing_is_affordable_at_its_best_values() -> None:
 
 @pytest.mark.parametrize(
     "rule",
-    [EpsilonSchedule(0.1), LargestValuePerCost(), InformationPerCost()],
+    [EpsilonSchedule(0.1), LargestValuePerCost()],
     ids=repr,
 )
 def test_other_rules_take_learned_costs(rule: Any) -> None:

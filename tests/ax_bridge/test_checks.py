@@ -31,7 +31,7 @@ from ax_costaware.ax_bridge.checks import (
 )
 from ax_costaware.ax_bridge.search_space import space_of
 from ax_costaware.exceptions import InputError, UnsupportedInputError
-from ax_costaware.policies import InformationPerCost
+from ax_costaware.policies import UnknownCosts
 
 SETS = (ControlSet(["x"], cost=1.0), ControlSet(["x", "n", "soil"], cost=2.0, name="all"))
 MARGINALS: dict[str, Any] = {
@@ -67,7 +67,8 @@ def first_trial(
     )
     client.configure_optimization(objective, outcome_constraints=outcome_constraints)
     marginals = {name: m for name, m in {**MARGINALS, **(change or {})}.items() if m is not None}
-    client.set_generation_strategy(control_set_strategy(control_sets, marginals, rule=rule))
+    strategy = control_set_strategy(control_sets, marginals, rule=rule, budget=99.0)
+    client.set_generation_strategy(strategy)
     client.get_next_trials(max_trials=1)
     return client
 
@@ -126,8 +127,8 @@ def test_user_errors(change: dict[str, Any], message: str) -> None:
         ({"objective": "y, -z"}, r"several metrics, \['y', 'z'\]"),
         ({"objective": "y + 2*z"}, r"several metrics, \['y', 'z'\]"),
         (
-            {"outcome_constraints": ["z <= 1"], "rule": InformationPerCost()},
-            r"rule=InformationPerCost\(.*\) with outcome constraints z <= 1: what it compares",
+            {"outcome_constraints": ["z <= 1"], "rule": UnknownCosts()},
+            r"rule=UnknownCosts\(.*\) with outcome constraints z <= 1: what it compares",
         ),
         ({"outcome_constraints": ["z >= 0.9 * baseline"]}, "z .* is relative to a baseline"),
         ({"outcome_constraints": ["z + 2*w <= 1"]}, "is of several metrics: expected one metric"),

@@ -97,7 +97,7 @@ class ControlSets(Method):
     rule: ControlSetRule | None = None
     """How a control set is chosen; None: the one whose value above the worst is largest per unit of
     its expected cost. Values are chosen by a declared cost that depends on them, too, where the
-    rule divides by cost, as ``LargestValuePerCost`` and ``InformationPerCost`` do."""
+    rule divides by cost, as ``LargestValuePerCost`` does."""
 
     beta: float | TheoreticalBeta = 2.0
     """Weight of the standard deviation in the upper confidence bound."""

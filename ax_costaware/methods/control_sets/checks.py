@@ -164,8 +164,7 @@ def check_constraints(problem: Problem, method: ControlSets) -> None:
         UnsupportedInputError: For such a rule.
     """
     rule = method.rule
-    refuses = isinstance(rule, UnknownCosts)
-    if problem.constraints and (refuses or getattr(rule, "acquisition", "") == "information"):
+    if problem.constraints and isinstance(rule, UnknownCosts):
         raise UnsupportedInputError(
             f"rule={rule!r} with outcome constraints {', '.join(map(str, problem.constraints))}: "
             "what it compares control sets by is of the objective alone. Expected "

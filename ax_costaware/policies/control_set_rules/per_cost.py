@@ -4,17 +4,11 @@
 Cost-varying Variable Subsets*, compares with UCB-PSQ, TS-PSQ and expected improvement divided by
 the control set's cost. Which of the three it is depends on the values. Counted from the worst value
 there is, and not from zero, an upper confidence bound per cost is a rule of this package.
-
-``InformationPerCost`` takes the one whose trial tells most about the best reachable query. It needs
-no numbers of plays and no schedule, and works with declared and with learned costs. The values are
-information in nats (``acquisition="information"`` of ``optimize_control_sets``), so that neither
-the unit of cost nor a shift or scale of the objective changes a decision.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from ax_costaware.policies.control_set_rules.rule import (
     ControlSetDecision,
@@ -83,36 +77,6 @@ class LargestValuePerCost:
             reason=f"{others if affordable[1:] else 'Nothing else is affordable:'} "
             f"{history.describe(index)} has the largest {what} per cost, {ratios[index]:.6g}: the "
             f"value {seen.values[index]:.6g} at {at} {costs[index]:g}.",
-            in_play=tuple(affordable),
-            values=seen.values,
-        )
-
-
-@dataclass(frozen=True)
-class InformationPerCost:
-    """The affordable control set with the most information per unit of expected cost."""
-
-    acquisition: ClassVar[str] = "information"
-    """What the values must be, whatever the strategy's own acquisition function is."""
-
-    above: ClassVar[str] = "zero"
-    """What values are counted from, per unit of cost."""
-
-    def decide(self, history: ControlSetHistory, evaluate: Evaluate) -> ControlSetDecision:
-        """Choose a control set; see ``ControlSetRule.decide``."""
-        affordable = history.affordable_indices()
-        seen = SeenValues(evaluate)
-        values = seen.look(affordable)
-        costs = {i: history.costs[i] for i in affordable}
-        if isinstance(evaluate, EvaluateBounds):
-            costs = expected_costs(history, evaluate, affordable)
-        ratios = {i: value / costs[i] for i, value in zip(affordable, values, strict=True)}
-        index = history.largest(affordable, ratios)
-        return ControlSetDecision(
-            index=index,
-            reason=f"{history.describe(index)} tells most about the best query per unit of cost of "
-            f"the {len(affordable)} affordable control sets: {seen.values[index]:.4g} nats at an "
-            f"expected cost of {costs[index]:g}.",
             in_play=tuple(affordable),
             values=seen.values,
         )

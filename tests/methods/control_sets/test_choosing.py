@@ -14,7 +14,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets import ControlSets, choosing
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.values import ControlSetValues
-from ax_costaware.policies import ControlSetHistory, InformationPerCost, UnknownCosts
+from ax_costaware.policies import ControlSetHistory, LargestValuePerCost, UnknownCosts
 from ax_costaware.queries.joint import JointEmpirical
 from ax_costaware.queries.marginals import Empirical, Uniform
 from tests.methods.control_sets.toy import (
@@ -146,7 +146,7 @@ def test_another_strategy_is_told_what_of_the_past_holds_for_it() -> None:
     looser = past(rule=UnknownCosts(tolerance=0.5), budget=50.0)
     assert looser.state == past().state
     assert looser.comparable
-    assert past(rule=InformationPerCost()).state == {}
+    assert past(rule=LargestValuePerCost("worst")).state == {}
     laws = {**MARGINALS, "x3": Uniform(0.4, 0.6)}
     assert not past(marginals=laws).comparable
     for other in (replace(problem, objective="another"), replace(problem, minimize=True)):

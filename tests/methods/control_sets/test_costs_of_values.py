@@ -22,7 +22,6 @@ from ax_costaware.methods.control_sets.values import ControlSetValues
 from ax_costaware.policies import (
     EpsilonSchedule,
     ExploreThenCommit,
-    InformationPerCost,
     LargestValuePerCost,
     UnknownCosts,
 )
@@ -169,7 +168,6 @@ def test_cost_is_not_doubled_for_nothing() -> None:
         {"acquisition": "ei"},
         {"acquisition": "ts"},
         {"rule": LargestValuePerCost("zero"), "acquisition": "ei"},
-        {"rule": InformationPerCost()},
         {"rule": EpsilonSchedule.constant(0.05)},
         {"rule": UnknownCosts(rounds=1)},
         {"change_cost": ChangeCost({"x1": 0.3, "x3": 0.2})},

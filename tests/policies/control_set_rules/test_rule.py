@@ -15,7 +15,6 @@ from ax_costaware.policies import (
     ControlSetRule,
     EpsilonSchedule,
     ExploreThenCommit,
-    InformationPerCost,
     LargestValuePerCost,
 )
 from ax_costaware.policies.control_set_rules.rule import checked_choice
@@ -27,7 +26,6 @@ RULES: tuple[ControlSetRule, ...] = (
     EpsilonSchedule.constant(0.5),
     EpsilonSchedule(0),
     LargestValuePerCost(),
-    InformationPerCost(),
 )
 each_rule = pytest.mark.parametrize("rule", RULES, ids=repr)
 
