@@ -42,7 +42,6 @@ from ax_costaware.queries import (
     UniformBoxConditional,
     register_conditional_mean,
 )
-from ax_costaware.queries.change_cost import ChangeCost
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.costs import AffineCost, ConstantCost, ProductCost, TableCost
 from ax_costaware.queries.joint import GaussianCopula, JointEmpirical
@@ -53,6 +52,7 @@ from ax_costaware.queries.marginals import (
     TruncatedNormal,
     Uniform,
 )
+from ax_costaware.queries.switching_cost import SwitchingCost
 from ax_costaware.runners import (
     FunctionRunner,
     PolledRunner,
@@ -90,7 +90,6 @@ __all__ = [
     "AffineCost",
     "BernoulliRule",
     "BudgetExhausted",
-    "ChangeCost",
     "ConstantCost",
     "ControlSet",
     "CostAwareNode",
@@ -126,6 +125,7 @@ __all__ = [
     "SimulationRunner",
     "SkippingMetric",
     "SubmititRunner",
+    "SwitchingCost",
     "TableCost",
     "TheoreticalBeta",
     "TrialFailedError",

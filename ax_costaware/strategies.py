@@ -39,11 +39,11 @@ from ax_costaware.policies import (
     TheoreticalBeta,
 )
 from ax_costaware.queries import (
-    ChangeCost,
     ControlSet,
     Cost,
     JointLaw,
     Marginal,
+    SwitchingCost,
     check_control_sets,
 )
 
@@ -84,7 +84,7 @@ def control_set_strategy(
     num_restarts: int | None = None,
     raw_samples: int | None = None,
     joint: JointLaw | None = None,
-    change_cost: ChangeCost | None = None,
+    switching_cost: SwitchingCost | None = None,
     lmbda: float | None = None,
     count_attached: bool = True,
     feasible: float = 0.9,
@@ -139,9 +139,9 @@ def control_set_strategy(
         joint: Joint law of inputs that depend on each other, ``JointEmpirical`` or
             ``GaussianCopula``; these are not among ``marginals``. A trial that controls some of
             them leaves the others to their law given the controlled values.
-        change_cost: What it costs, on top, to set parameters to other values than in the trial
-            before: ``ChangeCost({"oven_temperature": 5.0})``. What a trial leaves to chance costs
-            nothing, and the next one that sets it pays for the change.
+        switching_cost: What it costs, on top, to set parameters to other values than in the trial
+            before: ``SwitchingCost({"oven_temperature": 5.0})``. What a trial leaves to chance
+            costs nothing, and the next one that sets it pays for the change.
         lmbda: What one unit of cost is worth, in units of the objective. When further trials are
             not expected to add the price of their cost to the best expectation, in several
             decisions in a row, asking for one raises ``OptimizationShouldStop``, which says what to

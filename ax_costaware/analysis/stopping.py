@@ -90,7 +90,7 @@ class StoppingAnalysis(MethodAnalysis[Gittins]):
 
 def _frame(run: Run[Gittins], assessment: StopAssessment) -> pd.DataFrame:
     now = {"index": assessment.index, "incumbent": assessment.incumbent, "lambda": assessment.lmbda}
-    frame = run.frame({**_RECORDED, "change": "change_over"}, now, list(now))
+    frame = run.frame({**_RECORDED, "change": "switching_cost"}, now, list(now))
     # Decisions of another method have no index, and may have an incumbent that is something else.
     frame.loc[frame["index"].isna() & (frame["status"] != NEXT), ["incumbent", "lambda"]] = np.nan
     outcome, minimize = frame["outcome"].where(_kept(run, frame)), run.objective.minimize

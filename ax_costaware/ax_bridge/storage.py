@@ -68,7 +68,7 @@ VALUE_OBJECTS: tuple[type, ...] = (
     policies.TheoreticalBeta,
     policies.UnknownCosts,
     queries.AffineCost,
-    queries.ChangeCost,
+    queries.SwitchingCost,
     queries.ConstantCost,
     queries.ControlSet,
     queries.Discrete,
@@ -204,7 +204,7 @@ def _check_storable(argument: str, value: object) -> None:
         )
     elif isinstance(value, policies.MixedRule):
         _check_storable(f"{argument}.rule", value.rule)
-    elif isinstance(value, queries.ChangeCost):
+    elif isinstance(value, queries.SwitchingCost):
         _check_storable(f"{argument}.base", value.base)
     elif isinstance(value, queries.SumCost):
         _check_storable(f"{argument}.terms", value.terms)

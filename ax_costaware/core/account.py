@@ -18,8 +18,8 @@ What a trial is charged:
 - attempts of such a runner that failed, timed out or were lost, and were followed by another, are
   charged on top: their known cost, else what is expected of an attempt;
 - a trial that is not finished yet is charged what is expected of it, which reserves that much;
-- what is expected of a trial counts its change-over from the trial that ran before it; a reported
-  cost is that of the whole trial, its change-over included.
+- what is expected of a trial includes its switching cost after the trial that ran before it; a
+  reported cost is that of the whole trial, its switching cost included.
 
 Where the method may do without a measurement, what costs is to measure (Wang et al. 2020,
 "Cost-Efficient Online Hyperparameter Optimization"): a trial that was completed without an outcome
@@ -35,11 +35,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ax_costaware.core.change_overs import change_over, change_overs
 from ax_costaware.core.history import PastTrial, blaming, check_inputs
 from ax_costaware.core.problem import Problem
+from ax_costaware.core.switching import switching_cost, switching_costs
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries import ChangeCost, ControlSet
+from ax_costaware.queries import ControlSet, SwitchingCost
 from ax_costaware.queries.argument_checks import (
     boolean,
     check_fields,
@@ -94,7 +94,7 @@ class LedgerEntry:
     lost: float = 0.0
     """The part of ``charged`` that went into attempts which failed and were followed by another."""
 
-    change_over: float = 0.0
+    switching_cost: float = 0.0
     """What it cost to set other values than in the trial before; part of what is charged."""
 
 
@@ -113,7 +113,7 @@ def ledger_of(trials: Sequence[PastTrial], method: Budgeted) -> tuple[LedgerEntr
     # What failed, or was given up, may have failed for just that.
     check_inputs(trial for trial in trials if trial.counts)
     check_reported(trials, method)
-    names, changes = control_sets_of(trials, method), change_overs(trials, method)
+    names, changes = control_sets_of(trials, method), switching_costs(trials, method)
     reported: dict[str | None, list[float]] = {name: [] for name in names}
     for trial, name, change in zip(trials, names, changes, strict=True):
         if trial.reported_cost is not None and trial.reported_cost >= change:
@@ -130,7 +130,7 @@ def ledger_of(trials: Sequence[PastTrial], method: Budgeted) -> tuple[LedgerEntr
         expected = estimate = expected_cost_of(trial, method, change)
         if estimate is not None and trial.decided_at(method.cost_metric):
             # Of the trials before it, the one that it was to follow may never have run.
-            estimate += change - float(trial.record.get("change_over", change))
+            estimate += change - float(trial.record.get("switching_cost", change))
         if method.may_skip and is_measured and not estimate:
             # Where the strategy asked for no measurement, none was expected to be paid.
             estimate = method.cost_at(trial.parameters)
@@ -159,7 +159,7 @@ def ledger_of(trials: Sequence[PastTrial], method: Budgeted) -> tuple[LedgerEntr
                 status=trial.status,
                 skipped=skipped,
                 lost=0.0 if free else lost,
-                change_over=0.0 if free else min(change, charged),
+                switching_cost=0.0 if free else min(change, charged),
             )
         )
     return tuple(entries)
@@ -168,11 +168,11 @@ def ledger_of(trials: Sequence[PastTrial], method: Budgeted) -> tuple[LedgerEntr
 def costs_of_runs(trials: Sequence[PastTrial], method: Budgeted) -> dict[int, float]:
     """What runs have cost by the end of each trial, by trial, as far as all of it was reported.
 
-    Change-overs are no part of it; what was reported as no more than them is left out. A trial that
-    goes on from another one adds to its cost.
+    Switching costs are no part of it; what was reported as no more than them is left out. A trial
+    that goes on from another one adds to its cost.
     """
     found: dict[int, float] = {}
-    for trial, change in zip(trials, change_overs(trials, method), strict=True):
+    for trial, change in zip(trials, switching_costs(trials, method), strict=True):
         before = 0.0 if trial.resumes_trial is None else found.get(trial.resumes_trial)
         reported = trial.reported_cost
         if reported is not None and reported > change and before is not None:
@@ -207,7 +207,7 @@ def expected_cost_of(trial: PastTrial, method: Budgeted, change: float = 0.0) ->
     Args:
         trial: The trial.
         method: Declares costs.
-        change: What its change-over costs beside a declared one.
+        change: Its switching cost beside a declared one.
     """
     recorded = trial.record.get("expected_cost")
     if recorded is not None and trial.decided_at(method.cost_metric):
@@ -334,8 +334,8 @@ class Budgeted:
         return None
 
     @property
-    def change_cost(self) -> ChangeCost | None:
-        """What change-overs cost on top of all other costs; None: nothing."""
+    def switching_cost(self) -> SwitchingCost | None:
+        """Switching costs on top of all other costs; None: nothing."""
         return None
 
     def control_set_of(self, trial: PastTrial) -> ControlSet | None:
@@ -353,7 +353,7 @@ class Budgeted:
     def cost_at(self, parameters: Row) -> float | None:
         """What a trial costs by the settings alone; None where it can only be learned.
 
-        A change-over comes on top, see ``change_cost``.
+        Its switching cost comes on top, see ``switching_cost``.
 
         Raises:
             InputError: If the settings give the trial no finite cost > 0.
@@ -363,7 +363,7 @@ class Budgeted:
     def costs_at(self, problem: Problem, rows: Sequence[Row]) -> Sequence[float | None]:
         """What trials are expected to cost by all that is known; None where nothing is.
 
-        Without change-overs, as ``cost_at``.
+        Without switching costs, as ``cost_at``.
 
         Raises:
             InputError: If a trial has no finite cost > 0, or what costs are learned from is none.
@@ -383,7 +383,7 @@ class Budgeted:
 
         Args:
             control_set: Name of the trial's control set; None if it controls every parameter.
-            reported: Reported costs of trials less their change-overs, by the name of their
+            reported: Reported costs of trials less their switching costs, by the name of their
                 control set.
 
         Returns:
@@ -393,7 +393,7 @@ class Budgeted:
         return math.fsum(costs) / len(costs) if costs else None
 
     def reserved(self, problem: Problem, initial: bool) -> list[float]:
-        """What the undelivered decisions of a problem are expected to cost, but for change-overs.
+        """What undelivered decisions of a problem are expected to cost, without switching costs.
 
         Args:
             problem: The problem.
@@ -410,7 +410,7 @@ class Budgeted:
         rows = problem.space.sobol_rows(_LOOKS)
         # A cost need not be one where no trial can be.
         costs = [self.cost_at(row) or 0.0 for row in rows if problem.space.meets(row)]
-        return max(costs, default=0.0) + (self.change_cost.most if self.change_cost else 0.0)
+        return max(costs, default=0.0) + (self.switching_cost.most if self.switching_cost else 0.0)
 
     def group_of(self, parameters: Row) -> str | None:
         """What a trial is spent on, for pictures of spending; None: nothing that has a name."""
@@ -464,16 +464,16 @@ class Budgeted:
         return Money(entries, spent(entries) + total, left, before, limit, capped)
 
     def reservations(self, problem: Problem, initial: bool) -> list[float]:
-        """What the undelivered decisions are expected to cost, change-overs included."""
+        """What the undelivered decisions are expected to cost, switching costs included."""
         count = len(problem.trials)
         batch = [PastTrial(count + i, row) for i, row in enumerate(problem.undelivered)]
-        changes = change_overs([*problem.trials, *batch], self)[count:]
+        changes = switching_costs([*problem.trials, *batch], self)[count:]
         costs = self.reserved(problem, initial)
         return [cost + change for cost, change in zip(costs, changes, strict=True)]
 
-    def with_change_over(self, problem: Problem, row: Row, cost: float | None) -> float | None:
-        """What the next trial costs with its change-over; None if the rest of it is not known."""
-        return None if cost is None else cost + change_over(problem, self, row)
+    def with_switching_cost(self, problem: Problem, row: Row, cost: float | None) -> float | None:
+        """What the next trial costs with its switching cost; None if the rest is not known."""
+        return None if cost is None else cost + switching_cost(problem, self, row)
 
     def exhausted(
         self, problem: Problem, money: Money, left: str = "what is left pays for no trial"

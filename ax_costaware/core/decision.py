@@ -24,7 +24,6 @@ from typing import Any
 
 import torch
 
-from ax_costaware.core.change_overs import change_over, check_change_cost
 from ax_costaware.core.failures import (
     BY_FAILURES,
     FAILURE_WEIGHTS,
@@ -34,9 +33,10 @@ from ax_costaware.core.failures import (
 )
 from ax_costaware.core.method import Method
 from ax_costaware.core.problem import Best, Decision, Pending, Problem, SpaceExhausted, Stop
+from ax_costaware.core.switching import check_switching_cost, switching_cost
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.queries.argument_checks import plain_value
-from ax_costaware.queries.change_cost import is_same
+from ax_costaware.queries.switching_cost import is_same
 from ax_costaware.space.parameters import Parameter, Range, takes
 
 REPEAT = 0.01
@@ -68,7 +68,7 @@ def check_all(method: Method, problem: Problem) -> None:
             "if its decide looks at problem.feasibility, set refuses_constraints = None in the "
             "class."
         )
-    check_change_cost(problem, method)
+    check_switching_cost(problem, method)
     method.check(problem)
     if not problem.space.columns:
         raise InputError(
@@ -248,8 +248,8 @@ def record_of(method: Method, problem: Problem, decision: Decision) -> dict[str,
         decision: The decision.
     """
     record = decision.record()
-    if method.change_cost is not None:
-        record["change_over"] = change_over(problem, method, decision.parameters)
+    if method.switching_cost is not None:
+        record["switching_cost"] = switching_cost(problem, method, decision.parameters)
     if method.cost_metric is not None:
         record = {"cost_metric": method.cost_metric, **record}
     if method.may_skip:

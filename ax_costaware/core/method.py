@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 
 from ax_costaware.core.account import Budgeted, Money
-from ax_costaware.core.change_overs import SAME_VALUE
 from ax_costaware.core.constraints import feasible_first
 from ax_costaware.core.failures import is_near_failures
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.model import GIVEN, FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Best, Decision, Problem, Stop
+from ax_costaware.core.switching import SAME_VALUE
 from ax_costaware.core.trial_times import TrialTimes
 from ax_costaware.exceptions import InputError
 from ax_costaware.models import FixedHyperparameterGP
@@ -262,7 +262,7 @@ class Method(Budgeted, ABC):
         """The next trial of the initial design: by default quasi-random, within the budget."""
         money = self.money(problem, initial=True)
         for row in problem.drawn(_MOST_DRAWS if money.pays(None) else 0):
-            cost = self.with_change_over(problem, row, self.cost_at(row))
+            cost = self.with_switching_cost(problem, row, self.cost_at(row))
             if money.pays(cost):
                 return self.initial_decision(problem, row, cost, money)
         return self.unfinished(self.exhausted(problem, money), money)

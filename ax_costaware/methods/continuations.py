@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
-from ax_costaware.core.change_overs import SAME_VALUE
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.method import Method
 from ax_costaware.core.problem import Problem
+from ax_costaware.core.switching import SAME_VALUE
 from ax_costaware.space.parameters import Row, Value
 
 SEARCHED = 0.5

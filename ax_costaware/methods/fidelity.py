@@ -20,12 +20,12 @@ from torch import Tensor
 
 from ax_costaware.acquisition import LogTargetImprovementPerCost
 from ax_costaware.acquisition.target_fidelity import LogChanceAtTarget, at_target
-from ax_costaware.core.change_overs import CostAfter
 from ax_costaware.core.constraints import Feasibility
 from ax_costaware.core.failures import failures_as_constraint
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.model import ARGUMENT, FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop
+from ax_costaware.core.switching import CostAfter
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.continuations import (
     LEAST,
@@ -39,7 +39,7 @@ from ax_costaware.methods.priced import PricedMethod, cost_function
 from ax_costaware.models import FidelityGP, PointPosterior
 from ax_costaware.policies.gittins import ImprovementPerCostStop
 from ax_costaware.queries.argument_checks import boolean, check_fields, plain_value
-from ax_costaware.queries.change_cost import is_same
+from ax_costaware.queries.switching_cost import is_same
 from ax_costaware.space.parameters import Fixed, Row, Value, takes
 from ax_costaware.space.space import Space
 
@@ -164,7 +164,7 @@ class MultiFidelity(PricedMethod):
         due = (self.cost_at(trial.parameters) or 0.0) - math.fsum(before)
         if asked is None or not due > 0:
             return came_to
-        asked -= trial.record.get("change_over", 0.0)
+        asked -= trial.record.get("switching_cost", 0.0)
         return came_to if math.isclose(asked, due) else came_to * asked / due
 
     def columns(self, problem: Problem) -> dict[int, float]:
@@ -289,7 +289,7 @@ class MultiFidelity(PricedMethod):
         declared = self.cost_at(row)
         if earlier is not None and declared is not None:
             declared -= self.cost_at(earlier.inputs) or 0.0
-        declared = self.with_change_over(problem, row, declared)
+        declared = self.with_switching_cost(problem, row, declared)
         gain = None if worth.best_f is None else math.exp(found.value)
         why = self._why(problem, row, gain, share**0.5, hand)
         if earlier is not None:

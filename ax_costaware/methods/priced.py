@@ -19,10 +19,10 @@ from botorch.models.model import Model
 from ax_costaware.acquisition.log_cost import CostFunction as CostOfPoints
 from ax_costaware.acquisition.log_cost import log_cost_function
 from ax_costaware.core.account import check_reported, costs_of_runs, ledger_of
-from ax_costaware.core.change_overs import change_overs, costs_left_out, kept_settings
 from ax_costaware.core.history import PastTrial, check_complete, check_inputs
 from ax_costaware.core.method import Method
 from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop
+from ax_costaware.core.switching import costs_left_out, kept_settings, switching_costs
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.costs import (
     check_cost,
@@ -32,7 +32,7 @@ from ax_costaware.methods.costs import (
     searched_cost,
 )
 from ax_costaware.models.log_normal_cost import CostKind, LogNormalCostModel
-from ax_costaware.queries import ChangeCost, Cost
+from ax_costaware.queries import Cost, SwitchingCost
 from ax_costaware.queries.argument_checks import (
     check_fields,
     number_where,
@@ -57,9 +57,9 @@ _LEAST_DESIGN = 3
 CostFunction: TypeAlias = Callable[[dict[str, Any]], float]
 """A user's own function from a parameterization to its cost."""
 
-CostArgument: TypeAlias = float | Cost | ChangeCost | str | CostFunction
+CostArgument: TypeAlias = float | Cost | SwitchingCost | str | CostFunction
 """A number, a value object by parameter names, the name of the metric in which each trial's cost
-is reported, or a function; or a cost of change-overs with one of these as its base."""
+is reported, or a function; or a switching cost with one of these as its base."""
 
 
 @dataclass(frozen=True)
@@ -107,13 +107,13 @@ class PricedMethod(Method):
 
     @property
     def base_cost(self) -> CostArgument:
-        """What a trial costs without change-overs."""
-        return self.cost.base if isinstance(self.cost, ChangeCost) else self.cost
+        """Cost of a trial without its switching cost."""
+        return self.cost.base if isinstance(self.cost, SwitchingCost) else self.cost
 
     @property
-    def change_cost(self) -> ChangeCost | None:
-        """What change-overs cost on top."""
-        return self.cost if isinstance(self.cost, ChangeCost) else None
+    def switching_cost(self) -> SwitchingCost | None:
+        """Switching costs on top."""
+        return self.cost if isinstance(self.cost, SwitchingCost) else None
 
     def cost_at(self, parameters: Row) -> float | None:
         """What a trial costs by the settings alone; None where its cost has to be learned.
@@ -158,7 +158,7 @@ class PricedMethod(Method):
         """Costs that are learned from no more, see ``costs_left_out``."""
         if self.cost_metric is None:
             return []
-        changes = zip(problem.trials, change_overs(problem.trials, self), strict=True)
+        changes = zip(problem.trials, switching_costs(problem.trials, self), strict=True)
         return costs_left_out(
             [t.index for t, change in changes if 0 < (t.reported_cost or math.inf) <= change]
         )
@@ -191,7 +191,7 @@ class PricedMethod(Method):
         rows += [row for row in kept if problem.space.meets(row) and row not in tried]
         expected = self.costs_at(problem, rows)
         priced = [
-            (row, self.with_change_over(problem, row, cost))
+            (row, self.with_switching_cost(problem, row, cost))
             for row, cost in zip(rows, expected, strict=True)
         ]
         payable = [(row, c) for row, c in priced if c is not None and money.pays(c)]
@@ -231,7 +231,7 @@ class NothingToLearnFrom(InputError):
 
 
 def cost_function(method: PricedMethod, problem: Problem) -> CostOfPoints:
-    """What points of the model's space cost, but for change-overs.
+    """What points of the model's space cost, but for switching costs.
 
     Raises:
         InputError: If a cost is missing, or is no finite number > 0.
@@ -290,8 +290,8 @@ def _share_or_none(value: Any, name: str) -> float | None:
 
 
 def _checked_cost(cost: Any, name: str) -> CostArgument:
-    if isinstance(cost, ChangeCost):
-        return ChangeCost(cost.changes, _checked_cost(cost.base, "base"))
+    if isinstance(cost, SwitchingCost):
+        return SwitchingCost(cost.changes, _checked_cost(cost.base, "base"))
     if isinstance(cost, Cost):
         return named_cost(cost)
     # A module of BoTorch is called with points, not with a parameterization.

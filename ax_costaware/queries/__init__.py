@@ -1,6 +1,5 @@
 """What a trial controls and costs, and the laws of what it leaves: value objects without Ax."""
 
-from ax_costaware.queries.change_cost import ChangeCost
 from ax_costaware.queries.conditionals.boxes import CellConditional, UniformBoxConditional
 from ax_costaware.queries.conditionals.conditional import (
     ColumnNodes,
@@ -44,11 +43,11 @@ from ax_costaware.queries.marginals import (
     Uniform,
 )
 from ax_costaware.queries.nodes import ProductNodes, sobol_nodes
+from ax_costaware.queries.switching_cost import SwitchingCost
 
 __all__ = [
     "AffineCost",
     "CellConditional",
-    "ChangeCost",
     "ColumnNodes",
     "Conditional",
     "ConstantCost",
@@ -76,6 +75,7 @@ __all__ = [
     "RegressedConditional",
     "SharedNodes",
     "SumCost",
+    "SwitchingCost",
     "TableCost",
     "TruncatedNormal",
     "Uniform",

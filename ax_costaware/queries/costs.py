@@ -51,8 +51,8 @@ _EXPECTED_COSTS = (
     "costs >= 0"
 )
 _EXPECTED_TERM = (
-    "a cost such as AffineCost({'epochs': 2.5}), or a finite number >= 0 (a ChangeCost takes the "
-    "sum as its base)"
+    "a cost such as AffineCost({'epochs': 2.5}), or a finite number >= 0 (a SwitchingCost takes "
+    "the sum as its base)"
 )
 _EXPECTED_TERMS = "a sequence of two or more costs, all by parameter names or all by columns"
 

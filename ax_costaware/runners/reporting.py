@@ -61,7 +61,7 @@ def terms_of(trial: BaseTrial) -> TrialTerms:
     others = [other for _, other in sorted(trial.experiment.trials.items(), reverse=True)]
     records = [decision_record(other) for other in (trial, *others)]
     metric = next((record.get("cost_metric") for record in records if record), None)
-    change = _change_over(trial)
+    change = _switching_cost(trial)
     name = arm.get(CONTROL_SET)
     told = records[:1] if records[0] else [record for record in records if record]
     if name is None or (told and all("control_set" not in record for record in told)):
@@ -85,12 +85,12 @@ def terms_of(trial: BaseTrial) -> TrialTerms:
     return TrialTerms(controlled, None, metric, change)
 
 
-def _change_over(trial: BaseTrial) -> float:
-    """What its change-over was expected to cost, unless the trial that it was to follow is gone."""
+def _switching_cost(trial: BaseTrial) -> float:
+    """The switching cost that was expected, unless the trial that it was to follow is gone."""
     before = trial.experiment.trials.get(trial.index - 1)
     if before is not None and before.status.name in NEVER_RUN:
         return 0.0
-    return float(decision_record(trial).get("change_over") or 0.0)
+    return float(decision_record(trial).get("switching_cost") or 0.0)
 
 
 def read_outcome(

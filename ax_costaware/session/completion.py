@@ -41,11 +41,11 @@ from ax_costaware.session.reported import (
     RawCurve,
     RawData,
     TrialTerms,
-    change_over_of,
     check_cost_of_trial,
     check_inputs,
     completion_record,
     read_curve,
+    switching_cost_of,
 )
 
 logger = get_logger(__name__)
@@ -97,7 +97,7 @@ def complete_trial(
         UserInputError: If the trial does not exist or is not running, a realised value is missing,
             unknown or does not fit its parameter, a metric is unknown, a number is not finite, a
             cost or standard error is negative, a cost that is learned is 0 or no more than the
-            trial's change-over, it is given twice and differently, or it is missing or too small
+            trial's switching cost, it is given twice and differently, or it is missing or too small
             for a control set whose cost is unknown; if the strategy learns from no progress, or
             ``progression`` has other steps than the parameter has values, or not as many as there
             are outcomes; if it was measured at inputs that are no query of its conditional, or no
@@ -137,7 +137,7 @@ def complete_trial(
             raise UserInputError(f"realized={realized!r}: progression says {name!r}.")
         raw_data, realized = curve[last] or None, {**(realized or {}), name: last}
     controlled = None if control_set is None else control_set.parameters
-    terms = TrialTerms(controlled, control_set, cost_metric, change_over_of(session, trial))
+    terms = TrialTerms(controlled, control_set, cost_metric, switching_cost_of(session, trial))
     record = completion_record(trial, terms, raw_data, realized, cost)
     _check_reads(session, trial, record)
     if is_added:
@@ -262,7 +262,8 @@ def report_cost(client: SessionClient, trial_index: int, cost: float) -> None:
     Raises:
         UserInputError: If the trial does not exist or has not ended, or if the cost is not finite,
             is negative, or, where costs are learned, not larger than zero and the trial's
-            change-over, or than that and the ``fixed_cost`` of a control set whose cost is unknown.
+            switching cost, or than that and the ``fixed_cost`` of a control set whose cost is
+            unknown.
         UnsupportedError: If the trial has several arms, or another process runs the experiment.
     """
     session = open_session(client, to_write=True)
@@ -275,7 +276,7 @@ def report_cost(client: SessionClient, trial_index: int, cost: float) -> None:
         )
     paid = (nonnegative_number if metric is None else positive_number)(cost, "cost")
     control_set = session.method.control_set_of(planned_trial(trial))
-    terms = TrialTerms(None, control_set, metric, change_over_of(session, trial, paid))
+    terms = TrialTerms(None, control_set, metric, switching_cost_of(session, trial, paid))
     check_cost_of_trial(paid, trial.index, terms)
     record = {**outcome_record(trial), "cost": paid}
     metrics = session.experiment.metrics

@@ -22,7 +22,7 @@ from ax_costaware.core.history import PastTrial
 from ax_costaware.core.method import Method
 from ax_costaware.display import display_cost, display_values
 from ax_costaware.queries import ControlSet
-from ax_costaware.session.reported import change_over_of
+from ax_costaware.session.reported import switching_cost_of
 
 _VALUES = ("value", "index", "improvement_per_cost", "upper_confidence_bound", "information")
 """Names in the record of what the methods without control sets compare."""
@@ -103,7 +103,7 @@ class Query:
       with the sign of maximisation, of those that were looked at; ``rule``; ``state``: what the
       rule reads again later; ``problem``: stands for the control sets and laws of the time;
       ``objective`` of the time;
-    - ``costs``, where costs are learned or have change-overs: expected cost, and its standard
+    - ``costs``, where costs are learned or have switching costs: expected cost, and its standard
       error or None, of those in play;
     - ``feasibility``, with outcome constraints: the probability that the expectation is feasible.
       Before anything is, ``values`` are that probability;
@@ -202,7 +202,7 @@ def query(client: SessionClient, trial_index: int) -> Query:
     planned = planned_trial(trial)
     control_set = session.method.control_set_of(planned)
     decision = dict(planned.decision)
-    cost = expected_cost_of(planned, session.method, change_over_of(session, trial))
+    cost = expected_cost_of(planned, session.method, switching_cost_of(session, trial))
     return Query(
         trial_index=trial.index,
         control_set=None if control_set is None else control_set.name,

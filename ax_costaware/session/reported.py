@@ -26,9 +26,9 @@ from ax_costaware.ax_bridge.records import (
     problem_without_trials,
     progress_parameter,
 )
-from ax_costaware.core.change_overs import change_overs
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.method import Method
+from ax_costaware.core.switching import switching_costs
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries import ControlSet
 from ax_costaware.queries.argument_checks import (
@@ -69,8 +69,8 @@ class TrialTerms:
     cost_metric: str | None
     """Metric under which costs are reported, for a method that learns them; else None."""
 
-    change_over: float = 0.0
-    """What of its cost is that of its change-over."""
+    switching_cost: float = 0.0
+    """The part of its cost that is its switching cost."""
 
 
 def completion_record(
@@ -302,10 +302,10 @@ def check_cost_of_trial(cost: float | None, trial_index: int, terms: TrialTerms)
 
     Raises:
         UserInputError: If the cost of the trial is learned, and ``cost`` is not larger than its
-            change-over and the known part of its control set's cost; or is None, where that of the
-            control set is unknown.
+            switching cost and the known part of its control set's cost; or is None, where that of
+            the control set is unknown.
     """
-    control_set, change, least = terms.learned, terms.change_over, 0.0
+    control_set, change, least = terms.learned, terms.switching_cost, 0.0
     if control_set is not None and control_set.cost is None:
         least = control_set.fixed_cost
         what = (
@@ -316,12 +316,12 @@ def check_cost_of_trial(cost: float | None, trial_index: int, terms: TrialTerms)
         return
     else:
         what = f"what trial {trial_index} has cost as a whole"
-    part = f"; the {change:g} of its change-over is part of it" if change else ""
+    part = f"; the {change:g} of its switching cost is part of it" if change else ""
     expected = f"a finite number > {least + change:g}, {what}{part}"
     number_where(cost, "cost", expected, lambda paid: paid - change > least)
 
 
-def change_over_of(session: Session, trial: BaseTrial, cost: float | None = None) -> float:
+def switching_cost_of(session: Session, trial: BaseTrial, cost: float | None = None) -> float:
     """What it costs to set a trial otherwise than the one that ran before it.
 
     Args:
@@ -329,21 +329,21 @@ def change_over_of(session: Session, trial: BaseTrial, cost: float | None = None
         trial: The trial.
         cost: What it is about to be reported to have cost, which says that it was run.
     """
-    if session.method.change_cost is None:
+    if session.method.switching_cost is None:
         return 0.0
     trials = past_trials(session.experiment, session.method)
     before = [other for other in trials if other.index < trial.index]
     (own,) = (other for other in trials if other.index == trial.index)
     if cost is not None and not own.is_excluded:
         own = replace(own, reported_cost=cost)
-    return known_change_overs([*before, own], session.method)[-1]
+    return known_switching_costs([*before, own], session.method)[-1]
 
 
-def known_change_overs(trials: Sequence[PastTrial], method: Method) -> list[float]:
-    """As ``change_overs``; zeros beside a trial that names no control set of the method.
+def known_switching_costs(trials: Sequence[PastTrial], method: Method) -> list[float]:
+    """As ``switching_costs``; zeros beside a trial that names no control set of the method.
 
     No decision is made beside such a trial, but others may be reported.
     """
     with suppress(InputError):
-        return change_overs(trials, method)
+        return switching_costs(trials, method)
     return [0.0] * len(trials)

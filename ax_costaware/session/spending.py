@@ -19,7 +19,7 @@ from ax_costaware.core.account import ROUNDING, LedgerEntry, ledger_of, remainin
 from ax_costaware.display import display_number
 from ax_costaware.queries.argument_checks import positive_number
 
-_COSTS = ("expected_cost", "reported_cost", "charged", "lost", "change_over")
+_COSTS = ("expected_cost", "reported_cost", "charged", "lost", "switching_cost")
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Spending:
         The columns are ``trial_index``, ``control_set`` (None for a method without control sets),
         ``expected_cost`` (NaN where nothing was expected yet), ``reported_cost`` (NaN where none
         was reported), ``charged``, ``lost`` (the part of it that went into attempts of a runner
-        which failed and were followed by another), ``change_over`` (the part of it for setting
+        which failed and were followed by another), ``switching_cost`` (the part of it for setting
         other values than in the trial before), ``status``, ``initial`` and ``skipped`` (completed
         without a measurement, under a method that may do without).
         """
@@ -65,9 +65,9 @@ class Spending:
         return math.fsum(entry.lost for entry in self.entries)
 
     @property
-    def change_overs(self) -> float:
+    def switching_costs(self) -> float:
         """What it cost, of ``spent``, to set other values than in the trial before."""
-        return math.fsum(entry.change_over for entry in self.entries)
+        return math.fsum(entry.switching_cost for entry in self.entries)
 
     def __str__(self) -> str:
         total = f"Spent {display_number(self.spent)}"
@@ -76,7 +76,7 @@ class Spending:
         parts = {
             "reserved for unfinished trials": self.reserved,
             "lost in attempts": self.lost,
-            "for change-overs": self.change_overs,
+            "for switching costs": self.switching_costs,
         }
         shares = [
             f"{display_number(part)} of it {what}" for what, part in parts.items() if part > 0

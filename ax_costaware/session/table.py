@@ -39,7 +39,7 @@ from ax_costaware.session.realized import OutOfBoundsWarning, read_value, within
 from ax_costaware.session.reported import (
     TrialTerms,
     check_cost_of_trial,
-    known_change_overs,
+    known_switching_costs,
     read_cost,
     record_of,
 )
@@ -79,8 +79,8 @@ def attach_table(client: SessionClient, frame: pd.DataFrame, charge: bool = Fals
             column is not known. A column that has the name of a parameter or a metric is that
             one's.
         charge: Whether the trials are paid from the budget: each its ``cost``, or what is expected
-            of it, change-overs included. False: they are free, with no change-overs, and their
-            costs are learned from all the same.
+            of it, switching costs included. False: they are free, with no switching costs, and
+            their costs are learned from all the same.
 
     Returns:
         The indices of the trials, in the order of the rows.
@@ -289,7 +289,7 @@ def _check_costs(table: _Table, trials: Sequence[PastTrial], before: Sequence[Pa
         UserInputError: By the first such row.
     """
     method = table.method
-    changes = known_change_overs([*before, *trials], method)[len(before) :]
+    changes = known_switching_costs([*before, *trials], method)[len(before) :]
     for i, (trial, change) in enumerate(zip(trials, changes, strict=True)):
         control_set = method.control_set_of(trial)
         if trial.reported_cost is None and not trial.is_completed:

@@ -14,7 +14,7 @@ from ax.core.arm import Arm
 from ax.core.generator_run import GeneratorRun
 from ax.exceptions.core import OptimizationShouldStop, UserInputError
 
-from ax_costaware import ChangeCost, complete_trial, should_stop, spending
+from ax_costaware import SwitchingCost, complete_trial, should_stop, spending
 from ax_costaware.analysis import StoppingAnalysis
 from ax_costaware.ax_bridge.records import RECORD
 from tests.ax.gittins_toy import FAST, complete, make_client, objective, record, run_trials
@@ -111,12 +111,12 @@ def test_learned_costs_have_the_interval_that_was_predicted() -> None:
     assert "95 %" in card.subtitle
 
 
-def test_what_was_predicted_of_a_cost_has_its_change_over() -> None:
-    client = make_client(cost=ChangeCost({"x1": 20.0}, base="hours"), lmbda=1e-4)
+def test_what_was_predicted_of_a_cost_has_its_switching_cost() -> None:
+    client = make_client(cost=SwitchingCost({"x1": 20.0}, base="hours"), lmbda=1e-4)
     for i in range(5):
         fixed = {"x1": 0.2 * i}
         ((index, arm),) = client.get_next_trials(max_trials=1, fixed_parameters=fixed).items()
-        paid = 1.0 + record(client, index)["change_over"]
+        paid = 1.0 + record(client, index)["switching_cost"]
         complete_trial(client, index, {"y": objective(arm)}, cost=paid)
     row = _card(client).df.iloc[4]
     assert row["reported_cost"] == 21.0

@@ -12,10 +12,10 @@ from ax.exceptions.storage import JSONEncodeError
 
 from ax_costaware import (
     AffineCost,
-    ChangeCost,
     ControlSet,
     EpsilonSchedule,
     ExploreThenCommit,
+    SwitchingCost,
     query,
     recommend,
     spending,
@@ -69,7 +69,7 @@ CASES: dict[str, dict[str, Any]] = {
             ControlSet(["x1", "x2"], AffineCost({"x2": 0.5}, fixed=0.1)),
             SETS[2],
         ),
-        "change_cost": ChangeCost({"x1": 0.3}),
+        "switching_cost": SwitchingCost({"x1": 0.3}),
     },
     "epsilon": {"control_sets": SETS, "rule": EpsilonSchedule.constant(0.05)},
 }

@@ -15,10 +15,10 @@ from ax.storage.sqa_store.structs import DBSettings
 
 from ax_costaware import (
     AffineCost,
-    ChangeCost,
     FunctionRunner,
     GittinsDecay,
     ProductCost,
+    SwitchingCost,
     complete_trial,
     query,
     recommend,
@@ -75,11 +75,11 @@ def test_next_decision_after_reload_is_the_same(
         _run("held", tmp_path, 4, budget=60.0, stop=True, surrogate_spec=None, initial_share=0.2),
         _run("again", tmp_path, 4, budget=40.0, acquisition="log_ei_cost_cooling"),
         _run("learned", tmp_path, 6, cost="hours", decay=GittinsDecay(3.0)),
-        _run("sum", tmp_path, 2, budget=60.0, cost=ChangeCost({"x1": 0.1}, SUM)),
+        _run("sum", tmp_path, 2, budget=60.0, cost=SwitchingCost({"x1": 0.1}, SUM)),
     ]
     held, again, learned, added = (run.decisions for run in runs)
     paid = added[-1]["record"]
-    assert paid["expected_cost"] - paid["change_over"] == pytest.approx(SUM.at(added[-1]["arm"]))
+    assert paid["expected_cost"] - paid["switching_cost"] == pytest.approx(SUM.at(added[-1]["arm"]))
     assert len({d["record"]["decision"]["lambda"] for d in held[2:]}) == 1
     assert len({d["record"]["decision"]["lambda"] for d in again[2:]}) == 3
     assert learned[-1]["record"]["decision"]["relative_lambda"] < 3.0

@@ -19,7 +19,7 @@ from ax.exceptions.core import UnsupportedError, UserInputError
 
 from ax_costaware import (
     AffineCost,
-    ChangeCost,
+    SwitchingCost,
     attach_table,
     complete_trial,
     create_tables,
@@ -109,11 +109,11 @@ def test_a_trial_that_ax_refused_to_attach(case: str, tmp_path: Path) -> None:
 
 
 def test_costs_and_assessments_beside_a_trial_without_an_arm(tmp_path: Path) -> None:
-    """Where the cost reads parameters, and costs change-overs; in a database; pages are drawn."""
+    """Where the cost reads parameters, and has switching costs; in a database; pages are drawn."""
     url = f"sqlite:///{tmp_path / 'left.db'}"
     create_tables(url)
     storage = StorageConfig(url=url)
-    cost = ChangeCost({"x1": 0.5}, AffineCost({"x2": 1.0}, fixed=1.0))
+    cost = SwitchingCost({"x1": 0.5}, AffineCost({"x2": 1.0}, fixed=1.0))
     client = gittins_toy.make_client(storage_config=storage, cost=cost, budget=40.0)
     for _ in range(4):
         ((index, arm),) = client.get_next_trials(max_trials=1).items()

@@ -12,7 +12,7 @@ from ax_costaware.core import OutcomeConstraint, Simulation, simulate
 from ax_costaware.core.simulation import Outcome
 from ax_costaware.methods import ControlSets, Gittins
 from ax_costaware.policies import UnknownCosts
-from ax_costaware.queries import ChangeCost
+from ax_costaware.queries import SwitchingCost
 from ax_costaware.space import Choice, Range, Space
 from tests.core.test_simulation import CASES, FAST, Case, with_cost
 from tests.elsewhere import DEVICES, ELSEWHERE, elsewhere
@@ -73,7 +73,7 @@ DEVICE_CASES = {
         Gittins(1.0, budget=14.0, initial_trials=3, **FAST), SIMPLEX, lambda: with_cost, None, {}
     ),
     "choices": Case(
-        Gittins(ChangeCost({"x1": 1.0}, base=1.0), budget=14.0, initial_trials=3, **FAST),
+        Gittins(SwitchingCost({"x1": 1.0}, base=1.0), budget=14.0, initial_trials=3, **FAST),
         Space.of([Range("x1", 0, 1), Range("x2", 0, 4, is_integer=True), Choice("x3", ("a", "b"))]),
         lambda: with_cost,
         None,

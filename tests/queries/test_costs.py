@@ -18,11 +18,11 @@ from torch import Tensor
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries import (
     AffineCost,
-    ChangeCost,
     ConstantCost,
     Cost,
     ProductCost,
     SumCost,
+    SwitchingCost,
     TableCost,
 )
 
@@ -73,10 +73,10 @@ def test_adding_up() -> None:
 
 
 @pytest.mark.parametrize(
-    "other", ["hours", None, True, -1.0, math.nan, abs, ChangeCost({"a": 1.0})], ids=str
+    "other", ["hours", None, True, -1.0, math.nan, abs, SwitchingCost({"a": 1.0})], ids=str
 )
 def test_refuses_to_add(other: Any) -> None:
-    message = r"the other term=.*: expected a cost such as Affine.*, or a finite number >= 0 \(a Ch"
+    message = r"the other term=.*: expected a cost such as Affine.*, or a finite number >= 0 \(a Sw"
     with pytest.raises(InputError, match=message):
         TRAINING + other
     with pytest.raises(InputError, match=message):

@@ -221,9 +221,9 @@ def test_a_control_set_that_learns_its_cost_needs_one() -> None:
         assert trial.ends == [("failed", cost)]
 
 
-def test_a_learned_cost_is_more_than_its_change_over() -> None:
+def test_a_learned_cost_is_more_than_its_switching_cost() -> None:
     """As it was expected, unless the trial that it was to follow never ran."""
-    record = {"cost_metric": "seconds", "change_over": 20.0}
+    record = {"cost_metric": "seconds", "switching_cost": 20.0}
     for state, message in (
         (finished(TrialResult(1.0, cost=3.0)), "cost=3.0: expected a finite number > 20, "),
         (failed(cost=3.0), "spilt"),
@@ -235,9 +235,9 @@ def test_a_learned_cost_is_more_than_its_change_over() -> None:
     client = make_client(None, CostMetric("seconds"), records={0: record, 1: record})
     client.get_next_trials(max_trials=2)
     first, second = client._experiment.trials.values()
-    assert terms_of(second).change_over == 20.0
+    assert terms_of(second).switching_cost == 20.0
     first.mark_abandoned()
-    assert terms_of(second).change_over == 0.0
+    assert terms_of(second).switching_cost == 0.0
 
 
 def test_a_strategy_that_learns_costs_from_a_metric_needs_one() -> None:

@@ -11,7 +11,14 @@ from ax.api.client import Client
 from ax.core.experiment import Experiment
 from ax.exceptions.core import UserInputError
 
-from ax_costaware import ChangeCost, ControlSet, UnknownCosts, complete_trial, report_cost, spending
+from ax_costaware import (
+    ControlSet,
+    SwitchingCost,
+    UnknownCosts,
+    complete_trial,
+    report_cost,
+    spending,
+)
 from ax_costaware.ax_bridge.records import outcome_record, values_in_data
 from ax_costaware.methods.gittins import Gittins
 from ax_costaware.metrics import CostMetric
@@ -55,12 +62,12 @@ def test_a_control_set_of_unknown_cost_needs_one(kind: str, client: Client) -> N
     assert spending(given).entries[0].expected_cost is None
 
 
-def test_a_learned_cost_is_more_than_its_change_over() -> None:
+def test_a_learned_cost_is_more_than_its_switching_cost() -> None:
     """By what ran before, and before anything is written; also of what was given up."""
-    client = make(Gittins(ChangeCost({"water": 20.0}, base="hours"), budget=200.0), trials=3)
+    client = make(Gittins(SwitchingCost({"water": 20.0}, base="hours"), budget=200.0), trials=3)
     complete_trial(client, 0, 1.0, cost=3.0)
     trials, whole = client._experiment.trials, "a finite number > 20, what trial 1 has cost as a"
-    message = f"cost=20.0: expected {whole} whole; the 20 of its change-over is part of it"
+    message = f"cost=20.0: expected {whole} whole; the 20 of its switching cost is part of it"
     for raw_data, cost in ((1.0, 20.0), ({"growth": 1.0, "hours": 20.0}, None)):
         with pytest.raises(UserInputError, match=message):
             complete_trial(client, 1, raw_data, cost=cost)
@@ -71,16 +78,16 @@ def test_a_learned_cost_is_more_than_its_change_over() -> None:
     assert not trials[1].run_metadata
     client.attach_trial({"water": 0.25, "plants": 3})
     complete_trial(client, 2, 1.0, cost=21.0)
-    with pytest.raises(UserInputError, match="the 20 of its change-over"):
+    with pytest.raises(UserInputError, match="the 20 of its switching cost"):
         complete_trial(client, 3, 1.0, cost=20.0)
     complete_trial(client, 3, 1.0, cost=21.0)
-    assert spending(client).change_overs == 40.0
+    assert spending(client).switching_costs == 40.0
 
 
-def test_the_known_part_of_a_control_sets_cost_is_beside_a_change_over(client: Client) -> None:
+def test_the_known_part_of_a_control_sets_cost_is_beside_a_switching_cost(client: Client) -> None:
     unknown = (ControlSet(["water"], fixed_cost=0.5), ControlSet(["water", "acid"], cost=2.5))
-    changes = ChangeCost({"water": 4.0})
-    settings = replace(SETTINGS, control_sets=unknown, rule=UnknownCosts(), change_cost=changes)
+    changes = SwitchingCost({"water": 4.0})
+    settings = replace(SETTINGS, control_sets=unknown, rule=UnknownCosts(), switching_cost=changes)
     client.set_generation_strategy(strategy_with(settings))
     client.attach_trial({**ARM, "water": 0.75})
     complete_trial(client, 0, 1.0, realized=REALIZED, cost=0.75)

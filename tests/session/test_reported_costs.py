@@ -114,7 +114,7 @@ def test_costs_under_another_metric(tmp_path: Path) -> None:
 
 def test_expectations_in_another_unit() -> None:
     """A declared cost takes the place of what was expected as a learned one; not of its own."""
-    record = {"expected_cost": 3600.0, "change_over": 100.0}
+    record = {"expected_cost": 3600.0, "switching_cost": 100.0}
     for metric, expected in (("seconds", 2.0), (None, 3600.0)):
         known = record if metric is None else {**record, "cost_metric": metric}
         trial = PastTrial(0, {"x": 1.0}, status="RUNNING", record=known)

@@ -391,17 +391,17 @@ def test_rows_that_do_not_fit_the_method(
 
 
 @pytest.mark.parametrize(("charge", "before"), [(False, True), (True, False), (True, True)])
-def test_change_overs_are_paid_where_rows_are(charge: bool, before: bool) -> None:
+def test_switching_costs_are_paid_where_rows_are(charge: bool, before: bool) -> None:
     """A row's, after the trials that there are, is part of its cost; those of free ones are not."""
     client = mixed_client()
-    cost = ac.ChangeCost({"soil": 15.0}, base="seconds")
+    cost = ac.SwitchingCost({"soil": 15.0}, base="seconds")
     client.set_generation_strategy(ac.gittins_strategy(cost, initial_trials=3, **FAST))
     if before:
         arm = {"x": 0.4, "rate": 0.1, "count": 2, "soil": "sand", "field": "north"}
         ac.complete_trial(client, client.attach_trial(arm), 1.0, cost=20.0)
     if charge:
         row, paid = (r"row 0 \(index 7\)", 10.0) if before else (r"row 3 \(index 10\)", 15.0)
-        message = f"{row}: cost={paid}: .* > 15, .* the 15 of its change-over is part of it"
+        message = f"{row}: cost={paid}: .* > 15, .* the 15 of its switching cost is part of it"
         with pytest.raises(UserInputError, match=message):
             ac.attach_table(client, MIXED, charge=True)
     ac.attach_table(client, MIXED.assign(cost=MIXED["cost"] + 15.0 * charge), charge=charge)

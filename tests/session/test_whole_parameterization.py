@@ -23,7 +23,7 @@ from ax.storage.json_store.save import save_experiment
 from ax_costaware.ax_bridge.records import RECORD, outcome_record
 from ax_costaware.core.method import Method
 from ax_costaware.methods.gittins import Gittins
-from ax_costaware.queries import AffineCost, ChangeCost
+from ax_costaware.queries import AffineCost, SwitchingCost
 from ax_costaware.session import (
     OutOfBoundsWarning,
     Recommendation,
@@ -86,9 +86,9 @@ def test_query_names_every_parameter() -> None:
     )
 
 
-def test_query_of_a_trial_with_a_change_over() -> None:
-    """What is expected is what the ledger expects, change-overs included."""
-    client = make(Gittins(ChangeCost({"water": 4.0}, KNOWN.cost), budget=20.0), trials=2)
+def test_query_of_a_trial_with_a_switching_cost() -> None:
+    """What is expected is what the ledger expects, switching costs included."""
+    client = make(Gittins(SwitchingCost({"water": 4.0}, KNOWN.cost), budget=20.0), trials=2)
     assert [query(client, i).expected_cost for i in range(2)] == [3.5, 7.5]
     assert [entry.expected_cost for entry in spending(client).entries] == [3.5, 7.5]
 

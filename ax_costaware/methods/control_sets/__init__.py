@@ -21,11 +21,11 @@ from torch import Tensor
 
 from ax_costaware.acquisition.local_search import is_flat
 from ax_costaware.core.account import control_sets_of
-from ax_costaware.core.change_overs import costs_left_out
 from ax_costaware.core.constraints import feasible_first
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.method import NO_LIMIT, Method
 from ax_costaware.core.problem import Best, Decision, Problem, Stop, decision_seed
+from ax_costaware.core.switching import costs_left_out
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.checks import (
     CONTROL_SET,
@@ -45,13 +45,13 @@ from ax_costaware.methods.control_sets.checks import (
 from ax_costaware.methods.control_sets.choosing import choose, initial_trial
 from ax_costaware.methods.control_sets.learned import (
     check_reported_costs,
-    no_more_than_change_overs,
+    no_more_than_switching_costs,
 )
 from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.methods.control_sets.values import ControlSetValues
 from ax_costaware.policies import ControlSetRule, ExploreThenCommit, LargestValuePerCost
 from ax_costaware.policies.beta import TheoreticalBeta
-from ax_costaware.queries import ChangeCost, ControlSet, JointLaw, Marginal, check_control_sets
+from ax_costaware.queries import ControlSet, JointLaw, Marginal, SwitchingCost, check_control_sets
 from ax_costaware.queries.argument_checks import (
     check_fields,
     instance_of,
@@ -115,7 +115,7 @@ class ControlSets(Method):
     joint: JointLaw | None = None
     """Joint law of inputs that depend on each other; they are not among ``marginals``."""
 
-    change_cost: ChangeCost | None = None
+    switching_cost: SwitchingCost | None = None
     """What it costs, on top, to set parameters otherwise than in the trial before."""
 
     lmbda: float | None = None
@@ -125,11 +125,13 @@ class ControlSets(Method):
     def __post_init__(self) -> None:
         self.check_costs_of(ControlSets, "control_sets", "cost_at", "costs_at")
         check_fields(self, lmbda=optional(positive_number))
-        instance_of(self.change_cost, "change_cost", ChangeCost | None, "a ChangeCost, or None")
-        if self.change_cost is not None and self.change_cost.base is not None:
+        instance_of(
+            self.switching_cost, "switching_cost", SwitchingCost | None, "a SwitchingCost, or None"
+        )
+        if self.switching_cost is not None and self.switching_cost.base is not None:
             raise InputError(
-                f"change_cost={self.change_cost!r}: expected no base, since control sets have "
-                "costs of their own."
+                f"switching_cost={self.switching_cost!r}: expected no base, since control sets "
+                "have costs of their own."
             )
         set_fields(
             self,
@@ -286,7 +288,7 @@ class ControlSets(Method):
         payable = [cost for cost, _ in open_sets if cost is not None]
         if not payable:
             return NO_LIMIT if open_sets else 1
-        change = 0.0 if self.change_cost is None else self.change_cost.most
+        change = 0.0 if self.switching_cost is None else self.switching_cost.most
         dearest = max(cost for _, cost in open_sets) + change
         # After j trials at most j * dearest is gone, and the cheapest must still fit.
         left = money.remaining or 0.0
@@ -329,7 +331,7 @@ class ControlSets(Method):
         """Costs that are learned from no more, see ``costs_left_out``, and such outcomes."""
         running = self.not_learned(problem)
         said = f"The outcomes of trials {running} wait until these have said what was realised."
-        costs = costs_left_out(no_more_than_change_overs(problem.trials, self))
+        costs = costs_left_out(no_more_than_switching_costs(problem.trials, self))
         return [*costs, said] if running else costs
 
     def check_outcomes(self, problem: Problem) -> None:

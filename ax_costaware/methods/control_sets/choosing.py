@@ -14,9 +14,9 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ax_costaware.core.account import ROUNDING, LedgerEntry
-from ax_costaware.core.change_overs import kept_settings
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Decision, Problem, Stop, decision_seed
+from ax_costaware.core.switching import kept_settings
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.checks import allowed_sets
 from ax_costaware.methods.control_sets.query_space import QuerySpace
@@ -104,7 +104,7 @@ def _decision(
         "state": dict(decision.state),
     }
     is_priced_alike = not (method.learns_costs or values.space.costs.ranges)
-    if method.change_cost is not None or not is_priced_alike:
+    if method.switching_cost is not None or not is_priced_alike:
         # Expected costs and their standard errors of those in play, as far as looked at.
         details["costs"] = {
             names[i]: [found.mean, found.standard_error]
@@ -273,7 +273,7 @@ def initial_trial(problem: Problem, method: ControlSets) -> Decision | Stop:
         if found is not None:
             break
         asked += prices
-    else:  # each costs too much with its change-over
+    else:  # each costs too much with its switching cost
         return method.unfinished(_exhausted(values, asked), values.money)
     arm, cost = found
     known = "cost" if chosen.cost is not None else "expected cost"
@@ -320,7 +320,7 @@ def _payable_trial(
         for one in (arm, *(k for k in kept if problem.space.meets(k, among=names))):
             declared = chosen.cost_at(one)
             cost = average if declared is None else declared
-            price = method.with_change_over(problem, one, cost)
+            price = method.with_switching_cost(problem, one, cost)
             prices.append(price)
             if not money.pays(price):
                 continue

@@ -23,8 +23,8 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.log_cost import log_cost_function
-from ax_costaware.core.change_overs import CostAfter, change_overs
 from ax_costaware.core.history import PastTrial, check_complete, check_inputs
+from ax_costaware.core.switching import CostAfter, switching_costs
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.costs import cost_range, known_cost
 from ax_costaware.models.control_set_cost import ControlSetCostModel
@@ -145,7 +145,8 @@ def costs_to_learn_from(
     """Reported costs of trials whose control set has an unknown cost.
 
     Costs that no trial of its control set can have are left out; see ``check_reported_costs`` and
-    ``no_more_than_change_overs``. So are those of trials with a value that is not offered any more.
+    ``no_more_than_switching_costs``. So are those of trials with a value that is not offered any
+    more.
 
     Returns:
         By the name of each such control set, costs by trial index, in the order of the indices.
@@ -186,8 +187,8 @@ def check_reported_costs(trials: Sequence[PastTrial], method: ControlSets) -> No
         )
 
 
-def no_more_than_change_overs(trials: Sequence[PastTrial], method: ControlSets) -> list[int]:
-    """Indices of trials whose reported cost is that of their change-over, and of no trial then."""
+def no_more_than_switching_costs(trials: Sequence[PastTrial], method: ControlSets) -> list[int]:
+    """Indices of trials that were reported to cost no more than it costs to switch to them."""
     return [
         trial.index
         for trial, control_set, change in _of_unknown_cost(trials, method)
@@ -200,10 +201,10 @@ def no_more_than_change_overs(trials: Sequence[PastTrial], method: ControlSets) 
 def _of_unknown_cost(
     trials: Sequence[PastTrial], method: ControlSets
 ) -> Iterator[tuple[PastTrial, ControlSet, float]]:
-    """The trials of control sets with an unknown cost, with these and what change-overs cost."""
+    """The trials of control sets with an unknown cost, with these and their switching costs."""
     if not method.learns_costs:
         return
-    for trial, change in zip(trials, change_overs(trials, method), strict=True):
+    for trial, change in zip(trials, switching_costs(trials, method), strict=True):
         if trial.never_ran:
             continue
         control_set = method.control_set_of(trial)
@@ -252,7 +253,7 @@ class ExpectedCosts:
         return index in self.ranges or index in self.models
 
     def log_cost(self, index: int) -> Callable[[Tensor], Tensor] | None:
-        """Return the log of what points cost next, change-overs included, where that is declared.
+        """Return the log of the declared cost of points next, switching costs included.
 
         None where the declared cost is a number, or costs are learned.
         """

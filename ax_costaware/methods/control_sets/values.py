@@ -29,9 +29,9 @@ from ax_costaware.acquisition import ControlSetOptima
 from ax_costaware.acquisition.criteria import LogExpectedImprovement
 from ax_costaware.acquisition.objectives import FeasibleQueries, QueryCosts
 from ax_costaware.core.account import Money
-from ax_costaware.core.change_overs import change_over, kept_settings
 from ax_costaware.core.constraints import MARGIN, STEEP
 from ax_costaware.core.problem import Problem, decision_seed
+from ax_costaware.core.switching import kept_settings, switching_cost
 from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.methods.stopping import NUM_AHEAD
 from ax_costaware.models import information_gain
@@ -176,7 +176,7 @@ class ControlSetValues:
         missing = [i for i in indices if i not in self._found]
         if missing:
             found = self._best_queries(missing, self.problem.held)
-            if self.method.change_cost is not None:
+            if self.method.switching_cost is not None:
                 found = self._worth_changing_for(missing, found)
             self._found.update(zip(missing, found, strict=True))
         return [self._found[i] for i in indices]
@@ -281,7 +281,7 @@ class ControlSetValues:
 
     def upper(self, indices: Sequence[int], pointwise: bool = False) -> list[float]:
         """An upper bound of the best expected value of each, from observed outcomes only."""
-        is_found = self.acquisition == "ucb" and self.method.change_cost is None
+        is_found = self.acquisition == "ucb" and self.method.switching_cost is None
         if pointwise and is_found and self.problem.X_pending is None:
             return self(indices)
         found: list[float] = self._search(indices, "ucb" if pointwise else "upper").values.tolist()
@@ -329,12 +329,12 @@ class ControlSetValues:
         return self._price(index, point)
 
     def _price(self, index: int, point: Tensor) -> CostEstimate | None:
-        """What a trial of one at a point costs, its change-over included; None: unknown."""
+        """What a trial of one at a point costs, its switching cost included; None: unknown."""
         cost, chosen = self.space.costs.at(index, point), self.method.control_sets[index]
-        if cost is None or self.method.change_cost is None:
+        if cost is None or self.method.switching_cost is None:
             return cost
         arm = self.space.arm(chosen, self.space.controlled(point, chosen.parameters))
-        change = change_over(self.problem, self.method, arm)
+        change = switching_cost(self.problem, self.method, arm)
         return CostEstimate(cost.mean + change, cost.standard_error)
 
     def is_priced(self, index: int) -> bool:
@@ -343,7 +343,7 @@ class ControlSetValues:
 
     def _needs_values(self, index: int) -> bool:
         """Return whether what a trial of one costs depends on its values."""
-        return self.method.change_cost is not None or self.space.costs.depends_on_values(index)
+        return self.method.switching_cost is not None or self.space.costs.depends_on_values(index)
 
     @cached_property
     def _feasible(self) -> FeasibleQueries | None:

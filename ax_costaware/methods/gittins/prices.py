@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.gittins_index import lambda_for_budget
-from ax_costaware.core.change_overs import change_overs
 from ax_costaware.core.problem import Problem
+from ax_costaware.core.switching import switching_costs
 from ax_costaware.methods.gittins.search import Search
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _scale(search: Search[Gittins]) -> float:
         costs = [t.reported_cost for t in problem.trials if t.reported_cost is not None]
     else:
         # A trial that was free says nothing about the scale of the costs.
-        changes = change_overs(problem.trials, method)
+        changes = switching_costs(problem.trials, method)
         costs = [
             t.reported_cost or (method.cost_at(t.inputs) or 0.0) + change
             for t, change in zip(problem.trials, changes, strict=True)

@@ -28,11 +28,11 @@ from ax_costaware.acquisition.noisy_improvement import has_factor, has_found_noi
 from ax_costaware.acquisition.pointwise import InUnits, Squashed
 from ax_costaware.acquisition.target_fidelity import at_target
 from ax_costaware.core.account import Money
-from ax_costaware.core.change_overs import kept_settings
 from ax_costaware.core.constraints import CostOfFeasible, Feasibility, OutcomeConstraint
 from ax_costaware.core.failures import failures_as_constraint
 from ax_costaware.core.optimize import possible
 from ax_costaware.core.problem import Problem
+from ax_costaware.core.switching import kept_settings
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.priced import PricedMethod
 from ax_costaware.models.believed import believed

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from ax_costaware.acquisition import LogNoisyExpectedImprovementPerCost
 from ax_costaware.core.account import Money
-from ax_costaware.core.change_overs import SAME_VALUE, CostAfter
 from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop
+from ax_costaware.core.switching import SAME_VALUE, CostAfter
 from ax_costaware.methods.gittins.prices import (
     HELD,
     is_provisional,
@@ -287,7 +287,7 @@ def _decision(
         if isinstance(learned, LogNormalCostModel):
             log_mean, log_variance = map(float, learned.log_moments(X))
     # A declared cost is that of the parameterization itself, which the ledger asks for.
-    declared = method.with_change_over(problem, row, method.cost_at(row))
+    declared = method.with_switching_cost(problem, row, method.cost_at(row))
     is_priced = price is not None
     not_held = method.rule is not None and is_priced and is_provisional(method, problem)
     feasible: dict[str, float | None] = {}

@@ -28,7 +28,7 @@ from ax_costaware.policies import (
     LargestValuePerCost,
     UnknownCosts,
 )
-from ax_costaware.queries.change_cost import ChangeCost
+from ax_costaware.queries.switching_cost import SwitchingCost
 from ax_costaware.space.parameters import Row
 from tests.methods.control_sets.toy import (
     CONTROL_SETS,
@@ -243,10 +243,10 @@ def test_a_budget_that_ends() -> None:
     assert "feasible with probability" in stop.reason
 
 
-def test_change_overs_are_worth_it_as_far_as_a_query_is_feasible() -> None:
+def test_switching_costs_are_worth_it_as_far_as_a_query_is_feasible() -> None:
     """What is chosen keeps a setting of the trial before only where that is feasible."""
     simulation = a_run()
-    method = replace(method_of(simulation), change_cost=ChangeCost({"x2": 2.0}))
+    method = replace(method_of(simulation), switching_cost=SwitchingCost({"x2": 2.0}))
     last = {**simulation.trials[-1].parameters, "x2": 0.95, CONTROL_SET: "x1+x2"}
     trials = [*simulation.trials[:-1], replace(simulation.trials[-1], parameters=last)]
     found = Simulation(method, SPACE, False, MODEL, trials, [BOUND]).ask()

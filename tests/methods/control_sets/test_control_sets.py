@@ -109,7 +109,7 @@ def test_default_initial_control_sets_are_all_where_a_cost_is_unknown() -> None:
         ({"b": [9.0]}, (None, 4.0, None)),
         ({"a": [1.0, 3.0]}, (2.0, 4.0, None)),
         ({"a": [1.0, 3.0], "c": [12.0]}, (2.0, 4.0, 12.0)),
-        # What is left of a change-over may be less than the known part, and tells nothing.
+        # What is left of a switching cost may be less than the known part, and tells nothing.
         ({"a": [1.0, 3.0], "c": [3.0, 12.0]}, (2.0, 4.0, 12.0)),
     ],
 )

@@ -27,10 +27,10 @@ from ax_costaware.policies import (
 )
 from ax_costaware.queries import (
     AffineCost,
-    ChangeCost,
     ControlSet,
     Cost,
     ProductCost,
+    SwitchingCost,
     TableCost,
     Uniform,
 )
@@ -170,7 +170,7 @@ def test_cost_is_not_doubled_for_nothing() -> None:
         {"rule": LargestValuePerCost("zero"), "acquisition": "ei"},
         {"rule": EpsilonSchedule.constant(0.05)},
         {"rule": UnknownCosts(rounds=1)},
-        {"change_cost": ChangeCost({"x1": 0.3, "x3": 0.2})},
+        {"switching_cost": SwitchingCost({"x1": 0.3, "x3": 0.2})},
         {"sets": (*SETS[:2], replace(SETS[2], cost=Wavy()))},
     ],
     ids=str,
@@ -182,7 +182,7 @@ def test_what_is_expected_is_what_is_charged(settings: dict[str, Any]) -> None:
     for trial, entry in zip(simulation.trials, simulation.ledger, strict=True):
         cost = method.cost_at(trial.parameters)
         assert cost is not None
-        assert entry.charged == pytest.approx(cost + entry.change_over, rel=1e-12)
+        assert entry.charged == pytest.approx(cost + entry.switching_cost, rel=1e-12)
         assert trial.record["expected_cost"] == pytest.approx(entry.charged, rel=1e-12)
         assert entry.charged <= 2.0 * (1 + 1e-9)
     assert math.fsum(entry.charged for entry in simulation.ledger) <= 14.0
@@ -208,21 +208,21 @@ def test_costs_that_were_compared_are_recorded() -> None:
 
 
 @pytest.mark.parametrize("left", [0.55, 0.92, 1.3, 2.5])
-@pytest.mark.parametrize("change_cost", [None, ChangeCost({"x2": 0.1})], ids=str)
+@pytest.mark.parametrize("switching_cost", [None, SwitchingCost({"x2": 0.1})], ids=str)
 @pytest.mark.parametrize("acquisition", ["ucb", "ei"])
 def test_what_is_left_pays_for_cheaper_values(
-    left: float, change_cost: ChangeCost | None, acquisition: str
+    left: float, switching_cost: SwitchingCost | None, acquisition: str
 ) -> None:
     """Where it does not pay for the best ones."""
     sets = (replace(SETS[2], cost=AffineCost({"x3": -4.0}, fixed=4.5)),)
-    simulation = ran(6, sets=sets, change_cost=change_cost, acquisition=acquisition)
+    simulation = ran(6, sets=sets, switching_cost=switching_cost, acquisition=acquisition)
     spent = math.fsum(entry.charged for entry in simulation.ledger)
     method = replace(method_of(simulation), budget=spent + left)
     later = Simulation(
         method, simulation.space, hyperparameters=MODEL, trials=list(simulation.trials)
     )
     decision = later.ask()
-    if left < 0.6 and change_cost is not None:
+    if left < 0.6 and switching_cost is not None:
         return  # cheaper values are there only if nothing is changed
     assert isinstance(decision, Decision)
     assert decision.expected_cost is not None

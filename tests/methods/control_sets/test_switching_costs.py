@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from ax_costaware.core.account import ledger_of
-from ax_costaware.core.change_overs import change_over
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Decision, Stop
 from ax_costaware.core.simulation import Simulation
+from ax_costaware.core.switching import switching_cost
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.learned import costs_to_learn_from
 from ax_costaware.policies import LargestValuePerCost
-from ax_costaware.queries.change_cost import ChangeCost
 from ax_costaware.queries.control_sets import ControlSet
+from ax_costaware.queries.switching_cost import SwitchingCost
 from ax_costaware.space.parameters import Choice, Range
 from ax_costaware.space.space import Space
 from tests.methods.control_sets.toy import FAST, MARGINALS, MODEL, Plant
@@ -31,7 +31,7 @@ SETS = (ControlSet(["x1", "x2"], 1.0), ControlSet(["x1", "x2", "x3"], 2.0), Cont
 def method_with(**changes: Any) -> ControlSets:
     """A method for which x2 is dear to change."""
     given = {"control_sets": SETS[:2], "marginals": MARGINALS, "initial_trials": 4, **FAST}
-    return ControlSets(**{**given, "change_cost": ChangeCost({"x2": 5.0}), **changes})
+    return ControlSets(**{**given, "switching_cost": SwitchingCost({"x2": 5.0}), **changes})
 
 
 def simulation_of(method: ControlSets, **given: Any) -> Simulation:
@@ -68,7 +68,7 @@ def run_of(method: ControlSets, count: int) -> Simulation:
         decision = simulation.ask()
         if isinstance(decision, Stop):
             break
-        change = change_over(simulation.problem(), method, decision.parameters)
+        change = switching_cost(simulation.problem(), method, decision.parameters)
         outcome = plant(decision.parameters)
         if method.learns_costs:
             outcome = outcome._replace(cost=1.0 + change)
@@ -83,8 +83,8 @@ def test_a_dear_setting_is_kept(learned: bool) -> None:
     method = method_with(control_sets=sets, rule=LargestValuePerCost("worst"), budget=40.0)
     simulation = run_of(method, 9)
     entries = simulation.ledger
-    assert all(entry.change_over == 5.0 for entry in entries[1:4]), "the design is quasi-random"
-    assert sum(entry.change_over == 0.0 for entry in entries[4:]) >= 3
+    assert all(entry.switching_cost == 5.0 for entry in entries[1:4]), "the design is quasi-random"
+    assert sum(entry.switching_cost == 0.0 for entry in entries[4:]) >= 3
     for entry in entries[4:]:
         assert entry.charged == pytest.approx(entry.expected_cost, rel=0.1)
     assert sum(entry.charged for entry in entries) <= 40.0
@@ -93,7 +93,7 @@ def test_a_dear_setting_is_kept(learned: bool) -> None:
 
 
 def test_money_pays_for_what_is_kept() -> None:
-    """In the initial design and by the rule, where it does not pay for a change-over."""
+    """In the initial design and by the rule, where it does not pay for a switching cost."""
     method = method_with(budget=9.5, initial_trials=3, rule=LargestValuePerCost("worst"))
     simulation = run_of(method, 8)
     charged = [entry.charged for entry in simulation.ledger]
@@ -101,7 +101,7 @@ def test_money_pays_for_what_is_kept() -> None:
     assert charged[3:] == [1.0]
 
 
-def test_the_initial_design_goes_on_where_one_change_over_is_too_dear() -> None:
+def test_the_initial_design_goes_on_where_one_switching_cost_is_too_dear() -> None:
     """By a control set that needs none: it stopped, and said that the budget was used up."""
     cycle = ("x1+x2+x3", "x1")
     method = method_with(control_sets=SETS, budget=7.5, initial_control_sets=cycle)
@@ -110,7 +110,7 @@ def test_the_initial_design_goes_on_where_one_change_over_is_too_dear() -> None:
 
 
 @pytest.mark.parametrize(("cost", "least"), [(2.0, 2.0), (4.0, 3.5)])
-def test_what_is_too_dear_for_the_initial_design_is_said_with_its_change_over(
+def test_what_is_too_dear_for_the_initial_design_is_said_with_its_switching_cost(
     cost: float, least: float
 ) -> None:
     """It said that the cheapest control set costs 0.5, where 1 was left."""
@@ -118,7 +118,7 @@ def test_what_is_too_dear_for_the_initial_design_is_said_with_its_change_over(
         control_sets=(ControlSet(["x1"], cost), ControlSet(["x1", "x2", "x3"], 0.5)),
         initial_control_sets=("x1", "x1+x2+x3"),
         initial_trials=2,
-        change_cost=ChangeCost({"x3": 3.0}),
+        switching_cost=SwitchingCost({"x3": 3.0}),
         budget=cost + 1.0,
     )
     stop = run_of(method, 4).ask()
@@ -126,15 +126,15 @@ def test_what_is_too_dear_for_the_initial_design_is_said_with_its_change_over(
     assert f"and the cheapest control set costs {least:g}." in stop.reason
 
 
-def test_what_was_compared_is_recorded_with_its_change_over() -> None:
+def test_what_was_compared_is_recorded_with_its_switching_cost() -> None:
     """Of those that were not chosen, too: a trial before left x3 to chance."""
-    method = method_with(change_cost=ChangeCost({"x3": 5.0}))
+    method = method_with(switching_cost=SwitchingCost({"x3": 5.0}))
     decision = run_of(method, 4).ask()
     assert isinstance(decision, Decision)
     assert decision.details["costs"] == {"x1+x2": [1.0, 0.0], "x1+x2+x3": [7.0, 0.0]}
 
 
-def test_learned_costs_leave_change_overs_out() -> None:
+def test_learned_costs_leave_switching_costs_out() -> None:
     method = method_with(control_sets=[ControlSet(s.parameters) for s in SETS[:2]])
     simulation = run_of(method, 4)
     last, problem = simulation.trials[-1], simulation.problem()
@@ -149,14 +149,17 @@ def test_learned_costs_leave_change_overs_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change_cost", "message"),
+    ("switching_cost", "message"),
     [
-        (5.0, "change_cost=5.0: expected a ChangeCost"),
-        (ChangeCost({"x2": 1.0}, 1.0), "change_cost=ChangeCost.*: expected no base"),
-        (ChangeCost({"x4": 1.0}), "changes has 'x4', which the experiment does not have"),
-        (ChangeCost({"x3": 1.0}), r"changes has 'x3', which no control set sets: .*\['x1', 'x2'\]"),
+        (5.0, "switching_cost=5.0: expected a SwitchingCost"),
+        (SwitchingCost({"x2": 1.0}, 1.0), "switching_cost=SwitchingCost.*: expected no base"),
+        (SwitchingCost({"x4": 1.0}), "changes has 'x4', which the experiment does not have"),
+        (
+            SwitchingCost({"x3": 1.0}),
+            r"changes has 'x3', which no control set sets: .*\['x1', 'x2'\]",
+        ),
     ],
 )
-def test_refusals(change_cost: Any, message: str) -> None:
+def test_refusals(switching_cost: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        simulation_of(method_with(control_sets=SETS[:1], change_cost=change_cost))
+        simulation_of(method_with(control_sets=SETS[:1], switching_cost=switching_cost))

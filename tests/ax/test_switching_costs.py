@@ -1,4 +1,4 @@
-"""Change-overs in Ax: what is kept, charged, stored, and refused."""
+"""Switching costs in Ax: what is kept, charged, stored, and refused."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from ax.exceptions.storage import JSONEncodeError
 
 from ax_costaware import (
-    ChangeCost,
     FixedHyperparameters,
+    SwitchingCost,
     complete_trial,
     gittins_strategy,
     query,
@@ -38,7 +38,7 @@ def test_settings_are_kept_on_every_kind_of_parameter(
     tmp_path: Path, fresh_process: FreshProcess
 ) -> None:
     """Exactly, within constraints; stores of the run go on as it does, in both formats."""
-    stored, cost = Run(tmp_path, "mixed"), ChangeCost({"dose": 50.0, "soil": 20.0}, PRODUCT)
+    stored, cost = Run(tmp_path, "mixed"), SwitchingCost({"dose": 50.0, "soil": 20.0}, PRODUCT)
     fixed = FixedHyperparameters(lengthscale=0.5, outputscale=0.2, noise_variance=1e-5)
     client = mixed_client(
         stored.config, cost=cost, budget=400.0, initial_trials=2, surrogate_spec=fixed
@@ -54,22 +54,22 @@ def test_settings_are_kept_on_every_kind_of_parameter(
     for i, (arm, change) in enumerate(zip(arms, changes, strict=True)):
         assert client._experiment.search_space.check_membership(arm)
         record = decision_record(client._experiment.trials[i])
-        assert record["change_over"] == change
+        assert record["switching_cost"] == change
         assert record["expected_cost"] == pytest.approx(PRODUCT.at(arm) + change)
         assert query(client, i).expected_cost == record["expected_cost"]
     found = spending(client)
     assert [entry.charged for entry in found.entries] == pytest.approx(
         [PRODUCT.at(a) + c for a, c in zip(arms, changes, strict=True)]
     )
-    assert f"{sum(changes):g} of it for change-overs" in str(found)
-    assert found.to_frame()["change_over"].tolist() == changes
+    assert f"{sum(changes):g} of it for switching costs" in str(found)
+    assert found.to_frame()["switching_cost"].tolist() == changes
     best = recommend(client)
     assert best.expected_cost == pytest.approx(PRODUCT.at(best.parameters))
 
 
 def test_a_run_is_stored(tmp_path: Path, fresh_process: FreshProcess) -> None:
     """As JSON and in SQLite; a new process knows what was set before as the old one does."""
-    stored, cost = Run(tmp_path), ChangeCost({"x1": 3.0}, base="y_cost")
+    stored, cost = Run(tmp_path), SwitchingCost({"x1": 3.0}, base="y_cost")
     client = make_client(storage_config=stored.config, cost=cost, lmbda=1e-6, stop=False)
     before: dict[str, Any] | None = None
     for _ in range(5):
@@ -84,7 +84,7 @@ def test_a_run_is_stored(tmp_path: Path, fresh_process: FreshProcess) -> None:
 
 def test_in_a_batch_the_trial_before_is_the_one_started_last() -> None:
     """Of three at once each is charged for what it changes of the one before it."""
-    cost = ChangeCost({"x1": 3.0}, base=1.0)
+    cost = SwitchingCost({"x1": 3.0}, base=1.0)
     client = make_client(cost=cost, lmbda=1e-6, stop=False)
     for index, arm in client.get_next_trials(max_trials=4).items():
         client.complete_trial(index, {"y": objective(dict(arm))})
@@ -102,13 +102,13 @@ def test_a_base_that_is_a_function_cannot_be_stored() -> None:
     def base(arm: dict[str, Any]) -> float:
         return 1.0
 
-    client = make_client(cost=ChangeCost({"x1": 3.0}, base))
+    client = make_client(cost=SwitchingCost({"x1": 3.0}, base))
     with pytest.raises(JSONEncodeError, match=r"cost\.base=.* is a function"):
         client._to_json_snapshot()
 
 
 def test_changes_are_of_the_experiment() -> None:
     client = make_client()
-    client.set_generation_strategy(gittins_strategy(ChangeCost({"x3": 3.0}, 1.0)))
+    client.set_generation_strategy(gittins_strategy(SwitchingCost({"x3": 3.0}, 1.0)))
     with pytest.raises(Exception, match="changes has 'x3', which the experiment does not have"):
         client.get_next_trials(1)

@@ -1,11 +1,11 @@
-"""Change-overs: what a trial costs on top, since the trial before was set otherwise.
+"""Switching costs: of setting a trial otherwise than the trial before it.
 
 The trial before is the one that was started last: of the trials so far and of the decisions of the
 same batch the last one. It is read from the history, so that a decision replays. One that failed
 counts, for the machine was set; one that never ran does not, nor does one of the past that was
-attached without charge; before the first one nothing was set, and nothing is to be changed over.
+attached without charge; before the first one nothing was set, and nothing is switched.
 
-A cost of change-overs is a step: nothing where a parameter stays as it is, and the same wherever it
+A switching cost is a step: nothing where a parameter stays as it is, and the same wherever it
 goes. A search by gradients never finds the same value, so what a trial could keep of the one before
 is searched besides.
 """
@@ -38,7 +38,7 @@ SAME_VALUE = 1e-12
 
 def settings_of(trial: PastTrial, method: Budgeted) -> Row:
     """What a trial sets of what costs to be changed, by name; nothing of what it does not name."""
-    cost = method.change_cost
+    cost = method.switching_cost
     if cost is None:
         return {}
     control_set = method.control_set_of(trial)
@@ -46,14 +46,14 @@ def settings_of(trial: PastTrial, method: Budgeted) -> Row:
     return {name: trial.parameters[name] for name in names if name in trial.parameters}
 
 
-def change_overs(trials: Sequence[PastTrial], method: Budgeted) -> list[float]:
+def switching_costs(trials: Sequence[PastTrial], method: Budgeted) -> list[float]:
     """What it cost each trial to set other values than in the one before.
 
     Args:
         trials: All trials, by increasing index.
-        method: Says what change-overs cost, and what a trial sets.
+        method: Gives the switching costs, and what a trial sets.
     """
-    cost, found, before = method.change_cost, [0.0] * len(trials), None
+    cost, found, before = method.switching_cost, [0.0] * len(trials), None
     for i, trial in enumerate(trials if cost is not None else ()):
         if trial.was_set_up:
             assert cost is not None
@@ -72,9 +72,9 @@ def settings_before(problem: Problem, method: Budgeted) -> Row | None:
     return None
 
 
-def change_over(problem: Problem, method: Budgeted, row: Row) -> float:
+def switching_cost(problem: Problem, method: Budgeted, row: Row) -> float:
     """What it costs to set a parameterization next."""
-    cost = method.change_cost
+    cost = method.switching_cost
     if cost is None:
         return 0.0
     now = settings_of(PastTrial(problem.next_index, row), method)
@@ -90,7 +90,7 @@ def kept_settings(
 
     Args:
         problem: What is decided from.
-        method: Says what change-overs cost.
+        method: Gives the switching costs.
         among: The parameters that the next trial sets; None for all.
     """
     before = settings_before(problem, method) or {}
@@ -111,23 +111,23 @@ def kept_settings(
 def costs_left_out(trials: Sequence[int]) -> list[str]:
     """That costs of some trials say nothing, as a sentence for the log; nothing of none.
 
-    Each was more than its change-over when it was reported, or it would have been refused; but a
+    Each was more than its switching cost when it was reported, or it would have been refused; but a
     trial before it may have been excluded since, or been given up.
     """
     return [
         f"The costs of trials {list(trials)} are left out of what is learned: each is no more than "
-        "its change-over from the last trial before it that was run. ax_costaware.report_cost "
+        "its switching cost from the last trial before it that was run. ax_costaware.report_cost "
         "corrects a cost."
     ] * bool(trials)
 
 
-def check_change_cost(problem: Problem, method: Budgeted) -> None:
+def check_switching_cost(problem: Problem, method: Budgeted) -> None:
     """Check that what costs to be changed are parameters of the experiment that trials set.
 
     Raises:
         InputError: By the name of the first that is none.
     """
-    cost, candidates = method.change_cost, method.candidates()
+    cost, candidates = method.switching_cost, method.candidates()
     for name in () if cost is None else cost.names:
         if name not in problem.space.parameters:
             raise InputError(
@@ -143,7 +143,7 @@ def check_change_cost(problem: Problem, method: Budgeted) -> None:
 
 @dataclass(frozen=True)
 class CostAfter:
-    """What points cost after the trial before, change-overs included."""
+    """What points cost after the trial before, switching costs included."""
 
     base: CostFunction
     """What they cost without."""
@@ -164,15 +164,15 @@ class CostAfter:
         method: Budgeted,
         among: Sequence[str] | None = None,
     ) -> CostFunction:
-        """What points of the model's space cost next; the base itself without change-overs.
+        """What points of the model's space cost next; the base itself without switching costs.
 
         Args:
             base: What they cost without.
             problem: What is decided from.
-            method: Says what change-overs cost.
+            method: Gives the switching costs.
             among: The parameters that the next trial sets; None for all.
         """
-        cost, before = method.change_cost, settings_before(problem, method)
+        cost, before = method.switching_cost, settings_before(problem, method)
         if cost is None or before is None:
             return base
         space, steps, always = problem.space, [], 0.0
@@ -187,7 +187,7 @@ class CostAfter:
         return CostAfter(base, tuple(steps), always, space.bounds[1] - space.bounds[0])
 
     def change(self, X: Tensor) -> Tensor:
-        """What change-overs to points ``... x d`` cost, ``...``; it has no gradient."""
+        """Switching costs of points ``... x d``, ``...``; it has no gradient."""
         found = X.new_full(X.shape[:-1], self.always)
         for columns, codes, price in self.steps:
             at = list(columns)

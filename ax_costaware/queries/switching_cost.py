@@ -1,8 +1,8 @@
-"""What change-overs cost: setting a parameter to another value than in the trial before.
+"""Switching costs: of setting a parameter to another value than in the trial before.
 
 An oven that has to heat up, a line that has to be cleaned, a column that has to be equilibrated. It
 comes on top of what a trial costs otherwise, in the same unit, and depends on the trial before, so
-that it is no cost of a parameterization alone: see ``ax_costaware.core.change_overs``.
+that it is no cost of a parameterization alone: see ``ax_costaware.core.switching``.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ _EXPECTED = "a mapping from one or more names of parameters to finite numbers > 
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class ChangeCost:
+class SwitchingCost:
     """What it costs to set parameters to other values than in the trial before."""
 
     changes: tuple[tuple[str, float], ...]
     """Parameters and the cost of changing each, sorted by parameter."""
 
     base: Any = None
-    """What a trial costs without change-overs; None where something else says so."""
+    """Cost of a trial without its switching cost; None where something else says so."""
 
     def __init__(
         self, changes: Mapping[str, float] | Iterable[Sequence[Any]], base: Any = None
     ) -> None:
-        """A cost of change-overs.
+        """A switching cost.
 
         Args:
             changes: What it costs to change each parameter, whatever its values are: a mapping from
                 names to finite numbers > 0, or pairs of them. Costs of several changes add up.
-            base: What a trial costs without change-overs: all that ``gittins_strategy`` takes as a
-                ``cost``. None for control sets, which have costs of their own.
+            base: Cost of a trial without its switching cost: all that ``gittins_strategy`` takes
+                as a ``cost``. None for control sets, which have costs of their own.
 
         Raises:
             InputError: For changes that are none, not of names, not > 0 or of one parameter twice;
-                for a ``base`` that is itself a cost of change-overs.
+                for a ``base`` that is itself a switching cost.
         """
         checked: list[tuple[str, float]] = []
         for name, cost in pairs_of(changes, "changes", _EXPECTED):
@@ -54,16 +54,16 @@ class ChangeCost:
                 raise InputError(f"changes has the key {name!r}: expected {_EXPECTED}.")
             checked.append((str(name), positive_number(cost, f"changes[{name!r}]")))
         distinct([name for name, _ in checked], "changes", _EXPECTED)
-        if isinstance(base, ChangeCost):
+        if isinstance(base, SwitchingCost):
             raise InputError(
-                f"base={base!r}: expected what a trial costs without change-overs. Give the "
+                f"base={base!r}: expected the cost of a trial without its switching cost. Give the "
                 "changes of all parameters together."
             )
         set_fields(self, changes=tuple(sorted(checked)), base=base)
 
     def __repr__(self) -> str:
         base = "" if self.base is None else f", base={self.base!r}"
-        return f"ChangeCost({dict(self.changes)!r}{base})"
+        return f"SwitchingCost({dict(self.changes)!r}{base})"
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -1,17 +1,17 @@
-"""Change-overs: regret for what was spent in all, where they are counted and where they are not.
+"""Switching costs: regret for what was spent in all, where they are counted and where they are not.
 
 Functions of BoTorch on the unit cube, of which one or two inputs are dear to change and the others
 are free. A trial costs 1, and 10 more for each dear input that is set to another value than in the
-trial before. Both methods are the same but for their cost: ``ChangeCost`` or 1. Both are charged
-for their change-overs. In the last problem a trial leaves the third input to chance, for 1, or sets
-it, too, for 2.
+trial before. Both methods are the same but for their cost: ``SwitchingCost`` or 1. Both are charged
+for their switching costs. In the last problem a trial leaves the third input to chance, for 1, or
+sets it, too, for 2.
 
-    python benchmarks/change_overs.py --seeds 20 --processes 1     # resumable
-    python benchmarks/change_overs.py --table                      # of all that was run
+    python benchmarks/switching_costs.py --seeds 20 --processes 1     # resumable
+    python benchmarks/switching_costs.py --table                      # of all that was run
 
 A regret is that of the best outcome so far, in units of the distance from the best value to the
 median one; with control sets that of the expectation that is recommended. Runs are kept in
-``benchmarks/results/partial``; the table goes to ``benchmarks/results/change_overs.md``.
+``benchmarks/results/partial``; the table goes to ``benchmarks/results/switching_costs.md``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from ax_costaware.core.simulation import Outcome
 from ax_costaware.methods import ControlSets, Gittins, Method
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.policies import LargestValuePerCost
-from ax_costaware.queries import ChangeCost, ControlSet, Uniform
+from ax_costaware.queries import ControlSet, SwitchingCost, Uniform
 from ax_costaware.space import Choice, Range, Space
 from ax_costaware.space.parameters import Row
 
@@ -70,9 +70,9 @@ class Task:
     """Whether a trial may leave the last input to chance."""
 
     @property
-    def change_cost(self) -> ChangeCost:
-        """What change-overs cost beside a trial."""
-        return ChangeCost({f"x{i}": CHANGE for i in range(self.dear)})
+    def switching_cost(self) -> SwitchingCost:
+        """Switching costs, which come on top of a trial's cost."""
+        return SwitchingCost({f"x{i}": CHANGE for i in range(self.dear)})
 
     @property
     def names(self) -> list[str]:
@@ -149,11 +149,11 @@ def method_of(run: Run) -> Method:
             {name: Uniform(0.0, 1.0) for name in task.names},
             budget=BUDGET,
             rule=LargestValuePerCost(above="worst"),
-            change_cost=task.change_cost if is_counted else None,
+            switching_cost=task.switching_cost if is_counted else None,
             seed=run.seed,
         )
     if is_counted:
-        cost = ChangeCost(task.change_cost.changes, base=1.0)
+        cost = SwitchingCost(task.switching_cost.changes, base=1.0)
         return Gittins(cost, budget=BUDGET, acquisition="log_ei_per_cost", seed=run.seed)
     # A price is given so that none is looked for: nothing is stopped by it.
     return Gittins(1.0, lmbda=1.0, stop=False, acquisition="log_ei_per_cost", seed=run.seed)
@@ -161,7 +161,7 @@ def method_of(run: Run) -> Method:
 
 def key(run: Run) -> str:
     """The key of a run's result."""
-    return f"change-overs {run.task} {run.method} {run.seed}"
+    return f"switching costs {run.task} {run.method} {run.seed}"
 
 
 def simulate(run: Run) -> None:
@@ -175,7 +175,7 @@ def simulate(run: Run) -> None:
     chance = np.random.default_rng(run.seed)
     while not isinstance(decision := simulation.ask(), Stop):
         row = decision.parameters
-        change, is_set = task.change_cost.between(before, row), row.get(CONTROL_SET) != "part"
+        change, is_set = task.switching_cost.between(before, row), row.get(CONTROL_SET) != "part"
         cost = 1.0 + (task.has_sets and is_set) + change
         if spent + cost > BUDGET * (1 + 1e-9):
             break
@@ -218,9 +218,9 @@ def table(runs: Sequence[Run]) -> str:
     """Median regrets by cost and median costs by regret, with quartiles, by problem."""
     lines = []
     for task in tasks():
-        header = ["change-overs", "seeds", *(f"regret at {level:g}" for level in LEVELS)]
+        header = ["switching costs", "seeds", *(f"regret at {level:g}" for level in LEVELS)]
         header += [f"cost of {regret:g}" for regret in REGRETS]
-        header += ["change-overs", "trials", "CPU s"]
+        header += ["switching costs", "trials", "CPU s"]
         lines += [f"## {task}", "", f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
         for method in METHODS:
             kept = [r for r in runs if r.task == task and r.method == method]
@@ -256,9 +256,9 @@ def main() -> None:
     asked = parser.parse_args()
     runs = [Run(t, m, s) for s in range(asked.seeds) for t in asked.tasks for m in asked.methods]
     if not asked.table:
-        run_all(simulate, runs, key, asked.processes, "change-overs")
+        run_all(simulate, runs, key, asked.processes, "switching costs")
     text = table(runs)
-    (RESULTS / "change_overs.md").write_text(f"# Change-overs\n\n{text}")
+    (RESULTS / "switching_costs.md").write_text(f"# Switching costs\n\n{text}")
     print(text)
 
 

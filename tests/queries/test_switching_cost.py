@@ -1,4 +1,4 @@
-"""What change-overs cost, by the settings of two trials."""
+"""Switching costs, by the settings of two trials."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries import AffineCost, ChangeCost
+from ax_costaware.queries import AffineCost, SwitchingCost
 
-OVEN = ChangeCost({"oven": 5.0, "lamp": 2}, base=1.0)
+OVEN = SwitchingCost({"oven": 5.0, "lamp": 2}, base=1.0)
 
 
 @pytest.mark.parametrize(
@@ -39,13 +39,13 @@ def test_changes_add_up(before: dict[str, Any] | None, now: dict[str, Any], cost
 
 
 def test_value_object() -> None:
-    assert ChangeCost([("oven", 5)]) == ChangeCost({"oven": np.float64(5)})
-    assert ChangeCost({"oven": 5.0}) != ChangeCost({"oven": 5.0}, base=1.0)
-    assert hash(OVEN) == hash(ChangeCost({"lamp": 2.0, "oven": 5}, 1.0))
-    assert repr(OVEN) == "ChangeCost({'lamp': 2.0, 'oven': 5.0}, base=1.0)"
-    assert repr(ChangeCost({"oven": 5})) == "ChangeCost({'oven': 5.0})"
+    assert SwitchingCost([("oven", 5)]) == SwitchingCost({"oven": np.float64(5)})
+    assert SwitchingCost({"oven": 5.0}) != SwitchingCost({"oven": 5.0}, base=1.0)
+    assert hash(OVEN) == hash(SwitchingCost({"lamp": 2.0, "oven": 5}, 1.0))
+    assert repr(OVEN) == "SwitchingCost({'lamp': 2.0, 'oven': 5.0}, base=1.0)"
+    assert repr(SwitchingCost({"oven": 5})) == "SwitchingCost({'oven': 5.0})"
     assert (OVEN.names, OVEN.most) == (("lamp", "oven"), 7.0)
-    assert ChangeCost({"oven": 5}, AffineCost({"days": 1.0})).base == AffineCost({"days": 1.0})
+    assert SwitchingCost({"oven": 5}, AffineCost({"days": 1.0})).base == AffineCost({"days": 1.0})
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def test_value_object() -> None:
         ({"oven": float("nan")}, None, r"changes\['oven'\]=nan"),
         ({"oven": "much"}, None, r"changes\['oven'\]='much'"),
         ([("oven", 1.0), ("oven", 2.0)], None, "changes has 'oven' more than once"),
-        ({"oven": 1.0}, ChangeCost({"lamp": 1.0}), r"base=ChangeCost\(.*together"),
+        ({"oven": 1.0}, SwitchingCost({"lamp": 1.0}), r"base=SwitchingCost\(.*together"),
     ],
 )
 def test_refusals(changes: Any, base: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        ChangeCost(changes, base)
+        SwitchingCost(changes, base)

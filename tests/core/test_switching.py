@@ -1,4 +1,4 @@
-"""Change-overs: what the trial before is, what is charged, and what the next trial keeps."""
+"""Switching costs: what the trial before is, what is charged, and what the next trial keeps."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import torch
 
 from ax_costaware.core import Decision, Simulation, Stop
 from ax_costaware.core.account import costs_of_runs, ledger_of
-from ax_costaware.core.change_overs import CostAfter, change_over, kept_settings
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Pending, Problem
 from ax_costaware.core.simulation import Outcome
+from ax_costaware.core.switching import CostAfter, kept_settings, switching_cost
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import Gittins
-from ax_costaware.queries import AffineCost, ChangeCost
+from ax_costaware.queries import AffineCost, SwitchingCost
 from ax_costaware.space import Choice, Range, Space
 from ax_costaware.space.parameters import Row
 
@@ -30,8 +30,8 @@ QUICK: dict[str, Any] = {"num_restarts": 2, "raw_samples": 16}
 
 
 def gittins(base: Any = 1.0, **changes: Any) -> Gittins:
-    """A method that counts change-overs."""
-    return Gittins(ChangeCost(CHANGES, base), **{**QUICK, **changes})
+    """A method that has switching costs."""
+    return Gittins(SwitchingCost(CHANGES, base), **{**QUICK, **changes})
 
 
 def row(oven: float, lamp: str = "red", days: float = 2.0) -> dict[str, Any]:
@@ -49,21 +49,21 @@ def charged(trials: list[PastTrial], method: Gittins) -> list[float]:
     return [entry.charged for entry in ledger_of(trials, method)]
 
 
-def test_a_trial_is_charged_its_change_over() -> None:
+def test_a_trial_is_charged_its_switching_cost() -> None:
     """The first has none; each later one pays for what it sets otherwise than the one before."""
     trials = past(row(200), row(200), row(210), row(210, "blue"), row(200, "red"))
     assert charged(trials, gittins()) == [1, 1, 6, 3, 8]
     assert charged(trials, gittins(AffineCost({"days": 0.5}))) == [1, 1, 6, 3, 8]
     entries = ledger_of(trials, gittins())
-    assert [entry.change_over for entry in entries] == [0, 0, 5, 2, 7]
+    assert [entry.switching_cost for entry in entries] == [0, 0, 5, 2, 7]
     assert charged(trials, Gittins(1.0)) == [1.0] * 5
 
 
-def test_a_change_over_is_no_more_than_what_is_charged() -> None:
+def test_a_switching_cost_is_no_more_than_what_is_charged() -> None:
     """A trial may be reported to have cost less: then spending said that more went into them."""
     first, second = past(row(200), row(210))
     entry = ledger_of([first, replace(second, reported_cost=2.0)], gittins())[1]
-    assert (entry.charged, entry.change_over) == (2.0, 2.0)
+    assert (entry.charged, entry.switching_cost) == (2.0, 2.0)
 
 
 @pytest.mark.parametrize(
@@ -89,11 +89,11 @@ def test_a_charge_follows_from_what_ran_in_the_end() -> None:
     """A trial was to keep the oven as one set it that never ran."""
     first, gone, last = past(row(200), row(210), row(210))
     gone = replace(gone, status="ABANDONED", outcome=None, is_observed=False)
-    last = replace(last, record={"phase": "rule", "expected_cost": 1.1, "change_over": 0.0})
+    last = replace(last, record={"phase": "rule", "expected_cost": 1.1, "switching_cost": 0.0})
     assert charged([first, gone, last], gittins()) == [1, 0, 6.1]
 
 
-def test_attempts_that_are_made_again_pay_no_change_over() -> None:
+def test_attempts_that_are_made_again_pay_no_switching_cost() -> None:
     trials = past(row(200), row(210))
     trials[1] = replace(trials[1], lost=(None, 0.5))
     (entry,) = ledger_of(trials, gittins())[1:]
@@ -107,9 +107,9 @@ def test_a_batch_is_set_one_after_the_other() -> None:
     problem = Problem(SPACE, tuple(past(row(200))), pending)
     assert gittins().reservations(problem, initial=False) == [6, 3]
     assert gittins(budget=20).money(problem).remaining == 20 - 1 - 6 - 3
-    assert change_over(problem, gittins(), row(210, "blue")) == 0
-    assert change_over(problem, gittins(), row(200)) == 7
-    assert change_over(Problem(SPACE), gittins(), row(200)) == 0
+    assert switching_cost(problem, gittins(), row(210, "blue")) == 0
+    assert switching_cost(problem, gittins(), row(200)) == 7
+    assert switching_cost(Problem(SPACE), gittins(), row(200)) == 0
 
 
 def test_points_cost_what_parameterizations_do() -> None:
@@ -144,14 +144,14 @@ def test_search_and_ledger_agree_on_what_is_kept(
     """Settings that are alike are not the same; what is kept (None) comes back from the search."""
     space = Space.of([parameter])
     problem = Problem(space, tuple(past({"lot": before})))
-    method = Gittins(ChangeCost({"lot": 5.0}, 1.0))
+    method = Gittins(SwitchingCost({"lot": 5.0}, 1.0))
     X = space.encode([{"lot": before if now is None else now}])
     (row,) = space.decode(X)
     cost = CostAfter.of(1.0, problem, method)
     assert isinstance(cost, CostAfter)
-    assert cost.change(X).tolist() == [change_over(problem, method, row)] == [5.0 * changes]
+    assert cost.change(X).tolist() == [switching_cost(problem, method, row)] == [5.0 * changes]
     trials = past({"lot": before}, row)
-    assert [entry.change_over for entry in ledger_of(trials, method)] == [0.0, 5.0 * changes]
+    assert [entry.switching_cost for entry in ledger_of(trials, method)] == [0.0, 5.0 * changes]
 
 
 def test_what_a_trial_could_keep() -> None:
@@ -170,7 +170,7 @@ def test_what_a_trial_could_keep() -> None:
     many = Space.of([Range(f"x{i}", 0.0, 1.0) for i in range(5)])
     values = {f"x{i}": 0.5 for i in range(5)}
     problem = Problem(many, tuple(past(values)))
-    kept = kept_settings(problem, Gittins(ChangeCost(dict.fromkeys(values, 1.0), 1.0)))
+    kept = kept_settings(problem, Gittins(SwitchingCost(dict.fromkeys(values, 1.0), 1.0)))
     assert [len(one) for one in kept] == [1, 1, 1, 1, 1, 5]
 
 
@@ -185,7 +185,7 @@ def run(method: Gittins, num_trials: int) -> Simulation:
         value = -(((values["oven"] - 230) / 60) ** 2) - (values["days"] - 5) ** 2 / 8
         cost = None
         if method.cost_metric is not None:
-            cost = 1.0 + change_over(simulation.problem(), method, values)
+            cost = 1.0 + switching_cost(simulation.problem(), method, values)
         simulation.tell(decision, Outcome(value + 0.3 * (values["lamp"] == "green"), cost))
     return simulation
 
@@ -193,7 +193,7 @@ def run(method: Gittins, num_trials: int) -> Simulation:
 @pytest.mark.usefixtures("full_searches")
 @pytest.mark.parametrize(("base", "acquisition"), [(1.0, "log_ei_per_cost"), ("hours", "gittins")])
 def test_a_dear_oven_is_kept(base: Any, acquisition: str) -> None:
-    """By known and by learned costs; what is expected and charged includes the change-over."""
+    """By known and by learned costs; what is expected and charged includes the switching cost."""
     # Three costs that agree leave a trend more open than a process alone.
     method = gittins(
         base,
@@ -205,11 +205,11 @@ def test_a_dear_oven_is_kept(base: Any, acquisition: str) -> None:
     )
     simulation = run(method, 8)
     entries = simulation.ledger
-    assert sum(entry.change_over > 0 for entry in entries[3:]) <= 2
-    assert any(entry.change_over == 0 for entry in entries[3:])
+    assert sum(entry.switching_cost > 0 for entry in entries[3:]) <= 2
+    assert any(entry.switching_cost == 0 for entry in entries[3:])
     for trial, entry in zip(simulation.trials, entries, strict=True):
-        assert trial.record["change_over"] == entry.change_over
-        assert entry.charged == pytest.approx(1.0 + entry.change_over)
+        assert trial.record["switching_cost"] == entry.switching_cost
+        assert entry.charged == pytest.approx(1.0 + entry.switching_cost)
         if trial.record["phase"] == "rule":
             assert entry.expected_cost == pytest.approx(entry.charged, rel=0.2)
     # Ignored, it is changed for every trial.
@@ -224,7 +224,7 @@ def test_a_decision_replays() -> None:
     assert again.ask() == simulation.ask()
 
 
-def test_a_budget_pays_for_change_overs() -> None:
+def test_a_budget_pays_for_switching_costs() -> None:
     """The design keeps settings where its share pays for no others; no trial is beyond the end."""
     simulation = run(gittins(budget=12.0, initial_trials=4, initial_share=0.6), 12)
     entries = simulation.ledger
@@ -243,8 +243,8 @@ def test_a_cap_leaves_what_can_be_kept() -> None:
 
 
 @pytest.mark.usefixtures("full_searches")
-def test_learned_costs_are_learned_without_change_overs() -> None:
-    """A report is of the whole trial; what is no more than its change-over is left out."""
+def test_learned_costs_are_learned_without_switching_costs() -> None:
+    """A report is of the whole trial; what is no more than its switching cost is left out."""
     method = gittins("hours", initial_trials=3, lmbda=0.1, stop=False)
     simulation = run(method, 4)
     assert method.costs_at(simulation.problem(), [row(200)]) == pytest.approx([1.0], rel=0.1)
@@ -264,7 +264,7 @@ def test_a_failed_trial_was_set() -> None:
     simulation.tell(decision, Outcome(0.0))
     simulation.tell(Decision(row(250), ""), Outcome(failed=True))
     problem = simulation.problem()
-    assert change_over(problem, simulation.method, row(250)) == 0
+    assert switching_cost(problem, simulation.method, row(250)) == 0
 
 
 @pytest.mark.usefixtures("full_searches")
@@ -274,7 +274,7 @@ def test_settings_are_kept_within_an_equality() -> None:
         [Range(name, 0.0, 1.0) for name in ("a", "b", "c")],
         equalities=[({"a": 1.0, "b": 1.0, "c": 1.0}, 1.0)],
     )
-    cost = ChangeCost({"a": 50.0}, 1.0)
+    cost = SwitchingCost({"a": 50.0}, 1.0)
     simulation = Simulation(Gittins(cost, lmbda=1e-6, stop=False, initial_trials=3, **QUICK), space)
     for _ in range(5):
         decision = simulation.ask()
@@ -282,17 +282,20 @@ def test_settings_are_kept_within_an_equality() -> None:
         values: Any = decision.parameters
         assert sum(values.values()) == pytest.approx(1.0)
         simulation.tell(decision, Outcome(-((values["b"] - 0.1) ** 2)))
-    assert [entry.change_over for entry in simulation.ledger[3:]] == [0.0, 0.0]
+    assert [entry.switching_cost for entry in simulation.ledger[3:]] == [0.0, 0.0]
 
 
 @pytest.mark.parametrize(
     ("cost", "message"),
     [
-        (ChangeCost({"moon": 1.0}, 1.0), "changes has 'moon', which the experiment does not have"),
-        (ChangeCost(CHANGES, AffineCost({"moon": 1.0})), r"reads \['moon'\]"),
+        (
+            SwitchingCost({"moon": 1.0}, 1.0),
+            "changes has 'moon', which the experiment does not have",
+        ),
+        (SwitchingCost(CHANGES, AffineCost({"moon": 1.0})), r"reads \['moon'\]"),
     ],
 )
-def test_changes_fit_the_experiment(cost: ChangeCost, message: str) -> None:
+def test_changes_fit_the_experiment(cost: SwitchingCost, message: str) -> None:
     with pytest.raises(InputError, match=message):
         Simulation(Gittins(cost), SPACE)
 
@@ -300,7 +303,7 @@ def test_changes_fit_the_experiment(cost: ChangeCost, message: str) -> None:
 @pytest.mark.parametrize("base", [None, 0.0, AffineCost({0: 1.0}), ""])
 def test_a_base_is_a_cost(base: Any) -> None:
     with pytest.raises(InputError, match=r"base|cost=AffineCost"):
-        Gittins(ChangeCost(CHANGES, base))
+        Gittins(SwitchingCost(CHANGES, base))
 
 
 def test_optimisers_hold_columns() -> None:
