@@ -22,6 +22,7 @@ from typing import Any
 import plotly.graph_objects as go
 from costly_feedback_paper import A2, FORGETTING
 from kept_runs import RESULTS
+from measured import panel
 from plotly.colors import qualitative
 from plotly.subplots import make_subplots
 
@@ -228,6 +229,7 @@ FIGURES: dict[str, tuple[Callable[[], go.Figure], int]] = {
     "published_indirect": (indirect, 560),
     "published_costly_feedback": (costly_feedback, 560),
     "published_gittins": (gittins, 1500),
+    "measured_panel": (panel, 520),
 }
 """The figures by the names of their files, and how high they are."""
 

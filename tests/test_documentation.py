@@ -146,3 +146,13 @@ def test_gallery_has_every_tutorial() -> None:
     for path in (ROOT / "tutorials").glob("*.ipynb"):
         assert f"(gallery/{path.stem}.png)](../tutorials/{path.name})" in gallery
         assert f"\ntutorials/{path.stem}\n" in gallery
+
+
+def test_measured_tables_are_those_of_the_kept_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tables that sum up the panel are what their command prints."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    measured = importlib.import_module("measured")
+    losses = measured.losses_of(measured.RUNS.rows())
+    page = read(DOCS / "measured.md")
+    assert measured.verdict_table(losses) in page
+    assert measured.choice_table(losses) in page
