@@ -1,8 +1,9 @@
 """The conditional mean embedding of pairs: weights of points as functions of the query.
 
-Up to ``MOST_EXACT`` pairs it is exact. Beyond, landmarks stand for the queries of the pairs
-(Nystrom), and the points are projected once on landmarks of their own, so that nothing after the
-fit depends on the number of pairs. All passes over the pairs go in chunks.
+Up to ``MOST_EXACT`` pairs it is exact. Beyond, a random subset of the queries, the landmarks,
+stands for the queries of all pairs (Nystrom; Williams and Seeger 2001), and the points are
+projected once on a random subset of their own, so that nothing after the fit depends on the number
+of pairs. All passes over the pairs go in chunks.
 
 Weights of ``N`` points become weights of ``M`` nodes: exactly where no more than ``MOST_DISTINCT``
 points differ, by summing the weights of equal points. Else by kernel interpolation:
@@ -23,7 +24,6 @@ from scipy.linalg import cho_factor, cho_solve, cholesky, eigh, solve_triangular
 from scipy.sparse import csc_matrix
 
 from ax_costaware.queries.conditionals.landmarks import (
-    NUM_CANDIDATES,
     half_median_distance,
     landmarks_of,
     rbf,
@@ -61,6 +61,9 @@ _LEFT_OUT = 2000
 _CHUNK = 4096
 _JITTER = 1e-8
 
+_NODE_JITTER = 1e-6
+"""With less, random nodes that lie close together get large weights that cancel."""
+
 
 @dataclass(frozen=True, eq=False)
 class Projection:
@@ -89,12 +92,11 @@ def equal_points(X: Array) -> Projection | None:
 
 
 def _interpolation(X: Array, spreads: Array, num_nodes: int, seed: int) -> Projection:
-    candidates = X[some_rows(len(X), NUM_CANDIDATES, seed)]
-    unit = spreads * half_median_distance(candidates / spreads)
-    nodes = candidates[landmarks_of(candidates / unit, rbf_mixture, num_nodes)]
+    unit = spreads * half_median_distance(X / spreads)
+    nodes = landmarks_of(X, num_nodes, seed)
     scaled = nodes / unit
     kernel = rbf_mixture(scaled, scaled)
-    kernel[np.diag_indices_from(kernel)] += _JITTER
+    kernel[np.diag_indices_from(kernel)] += _NODE_JITTER
     factor = cho_factor(kernel, lower=True, overwrite_a=True)
 
     def product(rows: slice, values: Array) -> Array:
@@ -110,7 +112,7 @@ def projection_of(X: Array, spreads: Array, num_nodes: int, seed: int) -> Projec
         X: Points ``N x d``.
         spreads: What the ``d`` columns are divided by to compare.
         num_nodes: The most nodes of an interpolation.
-        seed: Of the candidates for nodes.
+        seed: Seed of the random choice of nodes.
     """
     return equal_points(X) or _interpolation(X, spreads, num_nodes, seed)
 
@@ -264,18 +266,16 @@ def _fit_exact(pairs: _Pairs, lengthscale: float | None, ridge: float | None) ->
 
 
 class _Basis:
-    """Landmarks of the queries: ``Psi(a) = R^-1 l(landmarks, a)`` with ``R R'`` theirs.
+    """``Psi(a) = R^-1 l(landmarks, a)``, with ``R R'`` the kernel matrix of the landmarks.
 
-    The landmarks are the ``centres``, ``M_a x p`` in raw units.
+    The landmarks are ``M_a x p`` queries in raw units, ``scales`` those of their columns.
     """
 
-    def __init__(self, candidates: _Pairs, lengthscale: float, most: int) -> None:
-        scaled = candidates.scaled(lengthscale)
-        chosen = landmarks_of(scaled, rbf, most)
-        kernel = rbf(scaled[chosen], scaled[chosen])
+    def __init__(self, landmarks: Array, scales: Array, lengthscale: float) -> None:
+        self.scaled = landmarks / (scales * lengthscale)
+        kernel = rbf(self.scaled, self.scaled)
         kernel[np.diag_indices_from(kernel)] += _JITTER
         self.factor = cholesky(kernel, lower=True)
-        self.centres, self.scaled = candidates.A[chosen], scaled[chosen]
         self.lengthscale = lengthscale
 
     def psi(self, pairs: _Pairs) -> Array:
@@ -294,8 +294,8 @@ def _fit_nystrom(
     projection: Projection,
 ) -> Embedding:
     """The same with ``L`` of the rank of its landmarks and the points projected on nodes."""
-    candidates = pairs.some(NUM_CANDIDATES)
-    unit = pairs.spreads * half_median_distance(candidates.X / pairs.spreads)
+    landmarks = landmarks_of(pairs.A, most, pairs.seed)
+    unit = pairs.spreads * half_median_distance(pairs.X / pairs.spreads)
 
     def features(some: _Pairs) -> Array:
         return random_features(some.X / unit, pairs.seed)
@@ -306,12 +306,12 @@ def _fit_nystrom(
         F = features(some)
 
         def errors_of(scale: float) -> Errors:
-            psi = _Basis(candidates, scale, most).psi(some)
+            psi = _Basis(landmarks, pairs.scales, scale).psi(some)
             return nystrom_errors(psi.T @ psi, psi.T @ F, psi[left_out], F[left_out])
 
         lengthscale, _ = choose(errors_of, ridge)
 
-    basis = _Basis(candidates, lengthscale, most)
+    basis = _Basis(landmarks, pairs.scales, lengthscale)
     gram: Any = 0.0
     cross: Any = 0.0
     sums: Any = 0.0
@@ -338,7 +338,7 @@ def _fit_nystrom(
         nodes=projection.nodes,
         projection=weights,
         errors=errors,
-        centres=basis.centres,
+        centres=landmarks,
         scales=pairs.scales,
         lengthscale=lengthscale,
         regularization=ridge / len(pairs.A),

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist, pdist
 
 from ax_costaware.queries.tables import Array
-
-Kernel: TypeAlias = Callable[[Array, Array], Array]
-"""From rows ``n x d`` and ``m x d`` to the kernel matrix ``n x m``; one on equal rows."""
-
-NUM_CANDIDATES = 5000
-"""Landmarks are chosen among so many random rows."""
-
-_LEAST_LEFT = 1e-9
-"""Landmarks that leave no more than this of the kernel's variance anywhere are enough."""
 
 
 def rbf(first: Array, second: Array) -> Array:
@@ -69,30 +59,12 @@ def some_rows(num_rows: int, most: int, seed: int) -> Any:
     return np.sort(np.random.default_rng(seed).choice(num_rows, most, replace=False))
 
 
-def landmarks_of(rows: Array, kernel: Kernel, most: int) -> list[int]:
-    """Indices of rows that explain the kernel's variance at the others best.
-
-    Each is the best after those before it: the pivots of a Cholesky decomposition (Fine and
-    Scheinberg 2001, *Efficient SVM training using low-rank kernel representations*). Memory is
-    ``most x n``.
+def landmarks_of(rows: Array, most: int, seed: int) -> Array:
+    """Random distinct rows that stand for all (Williams and Seeger 2001, the Nystrom method).
 
     Args:
-        rows: Candidates ``n x d``.
-        kernel: The kernel, which is one on equal rows.
-        most: The most landmarks; fewer where these leave next to nothing.
+        rows: ``n x d``.
+        most: The number of rows drawn; fewer are returned where some are equal.
+        seed: Seed of the draw.
     """
-    factor = np.zeros((min(most, len(rows)), len(rows)))
-    left = np.ones(len(rows))
-    pivots: list[int] = []
-    for k in range(len(factor)):
-        pivot = int(left.argmax())
-        if left[pivot] <= _LEAST_LEFT:
-            break
-        pivots.append(pivot)
-        row = kernel(rows[pivot : pivot + 1], rows)[0]
-        row -= factor[:k, pivot] @ factor[:k]
-        row /= np.sqrt(left[pivot])
-        factor[k] = row
-        left -= row * row
-        left[pivots] = 0.0
-    return pivots
+    return np.unique(rows[some_rows(len(rows), most, seed)], axis=0)

@@ -63,7 +63,7 @@ class LearnedConditional(PairsConditional):
     """``lambda > 0``; ``None``: chosen."""
 
     landmarks: int | None = None
-    """Beyond 2000 pairs: how many queries stand for all; there are two times as many points.
+    """Beyond 2000 pairs: number of random queries that stand for all; of points, twice as many.
     ``None``: 500."""
 
     seed: int = 0

@@ -58,7 +58,7 @@ def test_landmarks_give_nearly_what_all_pairs_do(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(embedding, "MOST_DISTINCT", 300)
     rule = LearnedConditional(X, A, **options).joint_rule(queries)
     assert len(rule.nodes) <= 1000
-    assert np.abs(rule.weights.numpy() @ f(rule.nodes.numpy()) - expected).max() < 2e-4
+    assert np.abs(rule.weights.numpy() @ f(rule.nodes.numpy()) - expected).max() < 5e-3
     # With fewer landmarks it is coarser.
     rule = LearnedConditional(X, A, landmarks=60, **options).joint_rule(queries)
     assert rule.nodes.shape == (120, 2)
@@ -121,7 +121,7 @@ def test_projected_weights_in_five_dimensions() -> None:
         queries.numpy() / (fitted.embedding.scales * options[0]),
         fitted.embedding.centres / (fitted.embedding.scales * options[0]),
     )
-    for factor, most in ((1.0, 0.05), (2.0, 0.01), (4.0, 0.004)):
+    for factor, most in ((1.0, 0.05), (2.0, 0.012), (4.0, 0.006)):
         f = sample(5, factor * spread)
         whole = embedding.fit(X, A, *options, projection=_sums_of(f(X)))
         assert np.array_equal(whole.centres, fitted.embedding.centres)
@@ -133,16 +133,14 @@ def test_projected_weights_in_five_dimensions() -> None:
     assert float((rule.weights.sum(-1) - 1).abs().max()) < 0.02
 
 
-def test_landmarks_leave_little() -> None:
-    X, _ = pairs(500, 1)
-    chosen = landmarks_of(X, rbf, 100)
-    assert len(chosen) < 40
-    assert len(set(chosen)) == len(chosen)
-    kernel = rbf(X[chosen], X[chosen])
-    cross = rbf(X[chosen], X)
-    left = 1 - np.einsum("ij,ij->j", cross, np.linalg.lstsq(kernel, cross)[0])
-    assert np.abs(left).max() < 1e-6
-    assert len(landmarks_of(X, rbf, 5)) == 5
+def test_landmarks_are_random_distinct_rows() -> None:
+    X, _ = pairs(500, 2)
+    chosen = landmarks_of(X, 100, 3)
+    rows = {tuple(row) for row in X.tolist()}
+    assert len({tuple(row) for row in chosen.tolist()} & rows) == len(chosen) == 100
+    assert np.array_equal(chosen, landmarks_of(X, 100, 3))
+    assert not np.array_equal(chosen, landmarks_of(X, 100, 4))
+    assert len(landmarks_of(np.ones((500, 2)), 100, 3)) == 1
 
 
 def test_mixture_of_kernels() -> None:
