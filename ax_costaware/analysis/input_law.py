@@ -85,11 +85,9 @@ _LEGEND_PIXELS = 25
 class InputLawAnalysis(MethodAnalysis[ControlSets]):
     """What inputs left to chance turned out to be, beside the laws that are assumed of them.
 
-    The card's data frame has one row per test, the laws of inputs first:
+    The card's data frame has one row per input:
 
-    - ``input``, ``with``: the input, and for a test of two inputs the other one (else missing);
-    - ``n``: trials that the test is about; ``test``, ``statistic`` (the rank correlation in a test
-      of two), ``p_value``;
+    - ``input``; ``n``: trials that the test is about; ``test``, ``statistic``, ``p_value``;
     - ``realised_mean``, ``realised_std``, ``assumed_mean``, ``assumed_std``: of numeric inputs;
     - ``agrees``: False where the test says no, allowing for how many tests there are.
     """
@@ -124,26 +122,7 @@ class InputLawAnalysis(MethodAnalysis[ControlSets]):
 
 
 def _frame(report: InputFitReport) -> pd.DataFrame:
-    laws = report.to_frame().rename(columns={"name": "input"})
-    laws.insert(1, "with", None)
-    disagreeing = (*report.dependent, *report.dependent_otherwise)
-    pairs = [
-        {
-            "input": found.names[0],
-            "with": found.names[1],
-            "n": found.n,
-            "statistic": found.correlation,
-            "p_value": found.p_value,
-            "test": test,
-            "agrees": found.names not in disagreeing,
-        }
-        for test, tests in (
-            ("Spearman", report.dependences),
-            ("Spearman, beyond the joint law", report.joint_dependences),
-        )
-        for found in tests
-    ]
-    frame = pd.DataFrame([*laws.to_dict(orient="records"), *pairs], columns=list(laws.columns))
+    frame = report.to_frame().rename(columns={"name": "input"})
     return frame.astype(dict.fromkeys(_MOMENTS, float))
 
 
@@ -259,15 +238,7 @@ def _subtitle(report: InputFitReport) -> str:
     parts = [report.verdict]
     if not report.agrees:
         parts.append(
-            "Decisions rest on these laws: give the strategy new ones, a Learned marginal, or a "
-            "joint law for inputs that go together."
-        )
-    if report.dependences:
-        worst = min(report.dependences, key=lambda found: found.p_value)
-        parts.append(
-            f"Of the inputs that are assumed to be independent, {worst.names[0]} and "
-            f"{worst.names[1]} went together most: rank correlation {worst.correlation:.2f} over "
-            f"{worst.n} trials, p = {worst.p_value:.2g}."
+            "Decisions rest on these laws: give the strategy new ones, or a Learned marginal."
         )
     parts.append(
         "Left: how the values were spread over the trials that did not control the input, beside "

@@ -1,8 +1,8 @@
-"""Whether inputs still follow the laws that are assumed of them, and are as independent.
+"""Tests of the values that inputs took against the distributions that are assumed of them.
 
-Tests of SciPy, put to the values that inputs took in the trials that did not control them. A small
-p-value says that values so far from the assumed law come up rarely where the law is right. With
-several inputs, ``rejected`` keeps the chance of any false alarm below a level.
+SciPy's tests, on the trials that did not control an input. A small p-value says that values so far
+from the assumed distribution are rare where it is right. With several inputs, ``rejected`` bounds
+the probability of any false alarm.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy.stats import chisquare, ks_2samp, kstest, kstwo, norm, spearmanr
+from scipy.stats import chisquare, ks_2samp, kstest, kstwo
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
@@ -45,16 +45,6 @@ _LEAST_EXPECTED = 5.0
 
 _SAME_VALUE = 1e-6
 """How far a number may be from a value of a law, as a part of how far it is from the next one."""
-
-_SPREAD = 1.06
-"""Of Fisher's transform of Spearman's correlation of ``n`` pairs, the variance is this over
-``n - 3`` (Fieller, Hartley and Pearson 1957)."""
-
-_LARGEST_CORRELATION = 1.0 - 1e-9
-"""Fisher's transform of a perfect correlation is infinite."""
-
-_LEAST_PAIRS = 10
-"""``dependence_beyond`` wants as many in either sample: the variance above is an approximation."""
 
 
 @dataclass(frozen=True)
@@ -87,23 +77,6 @@ class InputFit:
 
     assumed_std: float | None
     """Standard deviation of the law."""
-
-
-@dataclass(frozen=True)
-class Dependence:
-    """How much two inputs went together that are assumed to be independent."""
-
-    names: tuple[str, str]
-    """The inputs."""
-
-    n: int
-    """How many pairs of values there are."""
-
-    correlation: float
-    """Spearman's rank correlation; zero where an input took one value only."""
-
-    p_value: float
-    """The probability of a correlation at least as far from zero where they are independent."""
 
 
 def fit_of(name: str, values: Sequence[RawValue], law: Marginal, seed: int = 0) -> InputFit:
@@ -171,77 +144,6 @@ def conditional_fit_of(
     statistic, p_value = _uniform_test(bounds[:, 0], bounds[:, 1], seed, law_size)
     test = KOLMOGOROV if law_size is None else TWO_SAMPLES
     return _fit(name, items, statistic, p_value, test, law)
-
-
-def dependence_of(
-    names: tuple[str, str], first: Sequence[RawValue], second: Sequence[RawValue]
-) -> Dependence:
-    """Test whether two inputs that are assumed to be independent went together.
-
-    Spearman's rank correlation, whose p-value comes from Student's t (good from ten pairs on). It
-    sees monotone dependence; strings are in alphabetical order.
-
-    Args:
-        names: The two inputs.
-        first: The values of the first, one for each trial that controlled neither.
-        second: Those of the second, in the same trials.
-
-    Raises:
-        InputError: For sequences that are empty or of different lengths, or values that are
-            neither all numbers, all strings nor all booleans.
-    """
-    a, b = (
-        _numbers(_checked(values, name))
-        for name, values in zip(names, (first, second), strict=True)
-    )
-    if len(a) != len(b):
-        raise InputError(
-            f"{names[0]!r} has {len(a)} values and {names[1]!r} {len(b)}: expected one of each "
-            "for each trial."
-        )
-    if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
-        return Dependence(names, len(a), 0.0, 1.0)
-    found = spearmanr(a, b)
-    return Dependence(names, len(a), float(found.statistic), float(found.pvalue))
-
-
-def dependence_beyond(
-    names: tuple[str, str],
-    first: Sequence[RawValue],
-    second: Sequence[RawValue],
-    sample: tuple[Sequence[RawValue], Sequence[RawValue]],
-) -> Dependence:
-    """Test whether two inputs went together as they do in a sample.
-
-    Both Spearman correlations are put through Fisher's transform, whose difference is compared
-    with its normal law; the error of the sample counts.
-
-    Args:
-        names: The two inputs.
-        first: The values of the first, one for each trial that left both to chance.
-        second: Those of the second, in the same trials.
-        sample: Columns of the sample, for the first and the second input.
-
-    Returns:
-        The test, whose ``correlation`` is the realised one less that of the sample.
-
-    Raises:
-        InputError: As ``dependence_of``, and for fewer than 10 pairs in either.
-    """
-    realised, past = dependence_of(names, first, second), dependence_of(names, *sample)
-    if min(realised.n, past.n) < _LEAST_PAIRS:
-        raise InputError(
-            f"{names[0]!r} and {names[1]!r} have {realised.n} pairs of values and the sample "
-            f"{past.n}: expected {_LEAST_PAIRS} or more."
-        )
-    z, past_z = (
-        math.atanh(max(min(found.correlation, _LARGEST_CORRELATION), -_LARGEST_CORRELATION))
-        for found in (realised, past)
-    )
-    spread = math.sqrt(_SPREAD / (realised.n - 3) + _SPREAD / (past.n - 3))
-    p_value = 2.0 * float(norm.sf(abs(z - past_z) / spread))
-    difference = realised.correlation - past.correlation
-    return Dependence(realised.names, realised.n, difference, min(p_value, 1.0))
 
 
 def rejected(p_values: Sequence[float], significance: float = 0.01) -> tuple[bool, ...]:
@@ -340,13 +242,6 @@ def _checked(values: Any, name: str, numeric: bool = False) -> tuple[RawValue, .
     if numeric:
         finite_number(items[0], f"values of {name!r}[0]")
     return items
-
-
-def _numbers(items: Sequence[RawValue]) -> Array:
-    """Numbers in the order of the values: those of strings are their places in the alphabet."""
-    if isinstance(items[0], str):
-        return np.unique(np.array(items), return_inverse=True)[1].astype(np.float64)
-    return np.array(items, dtype=np.float64)
 
 
 def _place(item: RawValue, values: Sequence[RawValue]) -> int | None:

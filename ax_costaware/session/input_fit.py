@@ -1,8 +1,8 @@
-"""Whether the inputs that trials left to chance follow the laws that are assumed: ``input_fit``.
+"""Tests of the uncontrolled inputs against their assumed distributions: ``input_fit``.
 
-Decisions are made in expectation over these laws (Tay et al. 2023), so a law that does not hold any
-more misleads all of them. The tests are those of ``ax_costaware.queries.input_fit``: of each input,
-and of each pair that is assumed to be independent or to go together as a joint law says.
+Decisions are made in expectation over these distributions (Tay et al. 2023), so one that does not
+hold any more misleads all of them. The tests are those of ``ax_costaware.queries.input_fit``, one
+for each input.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -30,22 +29,16 @@ from ax_costaware.methods.control_sets.learned import (
     realized_inputs,
     values_of,
 )
-from ax_costaware.queries import Discrete, JointEmpirical, JointLaw, Learned, Marginal, RawValue
+from ax_costaware.queries import Discrete, JointEmpirical, Learned, Marginal, RawValue
 from ax_costaware.queries.argument_checks import integer_at_least, number_between_zero_and_one
 from ax_costaware.queries.input_fit import (
-    Dependence,
     InputFit,
     conditional_fit_of,
-    dependence_beyond,
-    dependence_of,
     fit_of,
     rejected,
 )
 
 NO_INPUTS = "No completed trial has left an input to chance yet."
-
-LEAST_PAIRS = 10
-"""Inputs that met in fewer trials are not tested: the tests are good from here on."""
 
 
 @dataclass(frozen=True)
@@ -54,16 +47,6 @@ class InputFitReport:
 
     fits: tuple[InputFit, ...]
     """One test for each input that was ever left to chance, in the order of the parameters."""
-
-    dependences: tuple[Dependence, ...]
-    """One test for each pair of inputs that are assumed to be independent, of which at least one
-    was left to chance in 10 trials or more; allowing for what was controlled where it is part of
-    a joint law."""
-
-    joint_dependences: tuple[Dependence, ...]
-    """One test for each pair of inputs of a joint law that were left to chance together in 10
-    trials or more: whether they go together as it says. The correlation is what the law leaves.
-    Of a ``JointEmpirical`` law only trials that control none of its inputs count."""
 
     laws: dict[str, Marginal]
     """The law of each of these inputs by now, by name: a ``Learned`` one with all that it has
@@ -81,18 +64,8 @@ class InputFitReport:
         return tuple(fit.name for fit in self.fits if fit in self._rejected)
 
     @property
-    def dependent(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of inputs that go together although they are assumed to be independent."""
-        return tuple(test.names for test in self.dependences if test in self._rejected)
-
-    @property
-    def dependent_otherwise(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of inputs that do not go together as their joint law says."""
-        return tuple(test.names for test in self.joint_dependences if test in self._rejected)
-
-    @property
     def agrees(self) -> bool:
-        """Whether nothing speaks against the laws."""
+        """True if no test rejects."""
         return not self._rejected
 
     @property
@@ -100,17 +73,9 @@ class InputFitReport:
         """The outcome of all tests, in words."""
         if not self.fits:
             return NO_INPUTS
-        parts = [
-            (self.disagreeing, "{} not as assumed"),
-            ([" with ".join(pair) for pair in self.dependent], "not independent: {}"),
-            (
-                [" with ".join(pair) for pair in self.dependent_otherwise],
-                "not as their joint law says: {}",
-            ),
-        ]
-        found = [text.format(_listed(names)) for names, text in parts if names]
-        if found:
-            return f"The inputs disagree with their laws: {'; '.join(found)}."
+        if self.disagreeing:
+            names = _listed(self.disagreeing)
+            return f"The inputs disagree with their laws: {names} not as assumed."
         return "The inputs agree with their laws."
 
     def to_frame(self) -> pd.DataFrame:
@@ -125,30 +90,18 @@ class InputFitReport:
     def __str__(self) -> str:
         lines = [self.verdict]
         for fit in self.fits:
+            mark = "!" if fit in self._rejected else " "
             lines.append(
-                f"{self._mark(fit)} {fit.name}: {fit.n} trial{'' if fit.n == 1 else 's'}, "
+                f"{mark} {fit.name}: {fit.n} trial{'' if fit.n == 1 else 's'}, "
                 f"{_moments(fit)}p = {fit.p_value:.2g} ({fit.test})"
-            )
-        for found in (*self.dependences, *self.joint_dependences):
-            correlation = f"{found.correlation:.2f}"
-            if found in self.joint_dependences:
-                correlation = f"{found.correlation:+.2f} beyond the joint law"
-            lines.append(
-                f"{self._mark(found)} {' with '.join(found.names)}: {found.n} trials, rank "
-                f"correlation {correlation}, p = {found.p_value:.2g}"
             )
         return "\n".join(lines)
 
-    def _mark(self, test: InputFit | Dependence) -> str:
-        return "!" if test in self._rejected else " "
-
     @cached_property
-    def _rejected(self) -> list[InputFit | Dependence]:
-        """The tests that say no."""
-        tests: list[InputFit | Dependence]
-        tests = [*self.fits, *self.dependences, *self.joint_dependences]
-        verdicts = rejected([test.p_value for test in tests], self.significance)
-        return [test for test, no in zip(tests, verdicts, strict=True) if no]
+    def _rejected(self) -> list[InputFit]:
+        """The tests that reject."""
+        verdicts = rejected([fit.p_value for fit in self.fits], self.significance)
+        return [fit for fit, no in zip(self.fits, verdicts, strict=True) if no]
 
 
 @holding_lock
@@ -160,9 +113,7 @@ def input_fit(
     Only completed trials whose realised inputs were recorded count, and of each those inputs that
     it did not control. An input with a joint law is tested given what its trial controlled; one
     with a ``Learned`` law is tested in each trial against what had been learned before it, so that
-    a wrong prior counts for as long as it has weight, and drift always. Inputs that are assumed to
-    be independent of each other, or of what is controlled, are tested for it, and those of a joint
-    law for going together as it says.
+    a wrong prior counts for as long as it has weight, and drift always.
 
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
@@ -187,8 +138,6 @@ def input_fit(
     laws = {name: learned_from(method.laws[name], values_of(name, trials)) for name in names}
     return InputFitReport(
         fits=tuple(_fit(name, earlier, recent, method) for name in names),
-        dependences=independence_tests(recent, names, method),
-        joint_dependences=joint_tests(recent, method),
         laws=laws,
         significance=level,
         last=last,
@@ -281,91 +230,3 @@ def _moments(fit: InputFit) -> str:
 def _listed(names: Sequence[str]) -> str:
     *others, final = names
     return f"{', '.join(others)} and {final}" if others else final
-
-
-def independence_tests(
-    trials: Sequence[RealizedInputs], names: Sequence[str], method: ControlSets
-) -> tuple[Dependence, ...]:
-    """Tests of the inputs that are assumed to be independent of each other or of what is set.
-
-    Args:
-        trials: The trials, by increasing index.
-        names: The inputs that they left to chance.
-        method: The method.
-    """
-    controlled = dict.fromkeys(name for trial in trials for name in trial.controlled)
-    joint = method.joint
-    found = []
-    for a, b in combinations(dict.fromkeys((*names, *controlled)), 2):
-        if joint is not None and a in joint.names and b in joint.names:
-            continue
-        count = {n: sum(n in trial.chance for trial in trials) for n in (a, b)}
-        pair = (a, b) if count[a] >= count[b] else (b, a)
-        found.append(_independence(pair, trials, joint))
-    return tuple(test for test in found if test is not None)
-
-
-def joint_tests(trials: Sequence[RealizedInputs], method: ControlSets) -> tuple[Dependence, ...]:
-    """Tests of whether the inputs of the joint law go together as it says."""
-    joint = method.joint
-    if joint is None:
-        return ()
-    found = [_jointly(pair, trials, joint) for pair in combinations(joint.names, 2)]
-    return tuple(test for test in found if test is not None)
-
-
-def _independence(
-    pair: tuple[str, str], trials: Sequence[RealizedInputs], joint: JointLaw | None
-) -> Dependence | None:
-    """Test whether the first of a pair depends on the second in the trials that leave it alone.
-
-    In these it has one law whatever becomes of the other, which may be controlled in some. Under a
-    joint law it is replaced by how far up it is in its law given what was controlled: else it would
-    seem to depend on whatever is controlled together with what moves it.
-    """
-    first, second = pair
-    met: list[tuple[RawValue, RawValue]] = []
-    for trial in trials:
-        inputs = {**trial.controlled, **trial.chance}
-        if first in trial.chance and second in inputs:
-            level = inputs[first]
-            if joint is not None and first in joint.names:
-                level = _level(first, trial, joint, {})
-            met.append((level, inputs[second]))
-    if len(met) < LEAST_PAIRS or len({b for _, b in met}) == 1:
-        return None
-    a, b = zip(*met, strict=True)
-    return dependence_of(pair, a, b)
-
-
-def _jointly(
-    pair: tuple[str, str], trials: Sequence[RealizedInputs], joint: JointLaw
-) -> Dependence | None:
-    """Test whether two inputs of a joint law go together as it says.
-
-    How far up the second one is in its law given the first one has nothing to do with the first
-    one, if the law is right (Rosenblatt 1952). A ``JointEmpirical`` law may be too smooth for that:
-    there the rank correlation is compared with that of its rows, in trials that control neither
-    one nor anything that both may depend on.
-    """
-    a, b = pair
-    both = [trial for trial in trials if a in trial.chance and b in trial.chance]
-    if isinstance(joint, JointEmpirical):
-        both = [trial for trial in both if not condition_of(trial, joint)]
-    if len(both) < LEAST_PAIRS:
-        return None
-    if isinstance(joint, JointEmpirical):
-        rows = dict(joint.frame)
-        values = [trial.chance[a] for trial in both], [trial.chance[b] for trial in both]
-        return dependence_beyond(pair, *values, (rows[a], rows[b]))
-    first = [_level(a, trial, joint, {}) for trial in both]
-    second = [_level(b, trial, joint, {a: trial.chance[a]}) for trial in both]
-    return dependence_of(pair, first, second)
-
-
-def _level(
-    name: str, trial: RealizedInputs, joint: JointLaw, given: dict[str, RawValue]
-) -> RawValue:
-    """How far up an input is in its law given what was controlled, and what else is ``given``."""
-    below, reached = chances_of(name, trial, joint, given)
-    return (below + reached) / 2

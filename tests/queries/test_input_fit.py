@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binom, chisquare, kstest, spearmanr
+from scipy.stats import binom, chisquare, kstest
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries import (
@@ -26,7 +26,6 @@ from ax_costaware.queries.input_fit import (
     KOLMOGOROV,
     TWO_SAMPLES,
     conditional_fit_of,
-    dependence_of,
     fit_of,
     rejected,
 )
@@ -190,31 +189,6 @@ def test_seed_of_the_randomised_transform() -> None:
     assert fit_of("x", values, COUNT, seed=1) != fit_of("x", values, COUNT, seed=2)
 
 
-def test_dependence() -> None:
-    rng = np.random.default_rng(0)
-    a = rng.normal(size=50)
-    found = dependence_of(("a", "b"), a, np.exp(a) + 0.5 * rng.random(50))  # type: ignore[arg-type]
-    assert (found.names, found.n) == (("a", "b"), 50)
-    assert found.correlation > 0.7
-    assert found.p_value < 1e-6
-    b = rng.normal(size=50)
-    plain = dependence_of(("a", "b"), a.tolist(), b.tolist())
-    wanted = spearmanr(a, b)
-    assert (plain.correlation, plain.p_value) == pytest.approx((wanted.statistic, wanted.pvalue))
-    soils = ["clay" if x < 0 else "sand" for x in a]
-    assert dependence_of(("a", "soil"), a.tolist(), soils).p_value < 1e-6
-    assert dependence_of(("t", "soil"), [s == "clay" for s in soils], soils).correlation == -1.0
-    for other in ([1.0] * 50, ["x"] * 50):
-        assert dependence_of(("a", "b"), a.tolist(), other).p_value == 1.0
-    assert dependence_of(("a", "b"), [1, 2], [3, 4]).p_value == 1.0
-
-
-def test_dependence_has_the_false_alarms_it_says() -> None:
-    rng = np.random.default_rng(0)
-    draw: Callable[[], list[float]] = lambda: rng.normal(size=12).tolist()  # noqa: E731
-    check_false_alarms([dependence_of(("a", "b"), draw(), draw()).p_value for _ in range(REPEATS)])
-
-
 def test_rejected_is_holm_s_procedure() -> None:
     """The example of Holm's rule by hand: levels 0.05/4, 0.05/3, 0.05/2, 0.05/1, up to a no."""
     assert rejected([0.01, 0.04, 0.03, 0.005], 0.05) == (True, False, False, True)
@@ -256,10 +230,6 @@ def test_rejected_lies_between_bonferroni_s_and_no_correction(p_values: list[flo
         (
             lambda: conditional_fit_of("x", [0.1], [(0.1, 0.1)], NORMAL, law_size=0),
             r"law_size=0: expected an integer >= 1",
-        ),
-        (
-            lambda: dependence_of(("a", "b"), [1, 2, 3], [1, 2]),
-            "'a' has 3 values and 'b' 2: expected one of each",
         ),
         (lambda: rejected([0.1], 0), r"significance=0: expected a number strictly between"),
         (lambda: rejected([1.1]), r"p_values\[0\]=1\.1: expected a number in \[0, 1\]"),

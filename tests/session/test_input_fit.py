@@ -10,10 +10,9 @@ import pytest
 import torch
 from ax.api.client import Client
 from ax.exceptions.core import UserInputError
-from scipy.stats import kstest, spearmanr
+from scipy.stats import kstest
 
 from ax_costaware import (
-    ControlSet,
     Discrete,
     JointEmpirical,
     Learned,
@@ -21,7 +20,7 @@ from ax_costaware import (
     gittins_strategy,
     input_fit,
 )
-from ax_costaware.queries.input_fit import conditional_fit_of, dependence_of
+from ax_costaware.queries.input_fit import conditional_fit_of
 from tests.session.conftest import behind
 from tests.session.inputs_toy import LAWS, add_trial, make_client, trials_as_assumed
 
@@ -38,12 +37,6 @@ def test_tests_of_what_was_left_to_chance() -> None:
     assert wind.p_value == pytest.approx(kstest(winds, "uniform").pvalue)
     assert wind.realised_mean == pytest.approx(np.mean(winds))
     assert (wind.assumed_mean, lamp.assumed_mean) == (0.5, None)
-    assert {d.names: d.n for d in report.dependences} == {
-        ("lamp", "wind"): 32, ("wind", "x"): 24, ("lamp", "x"): 32,
-    }  # fmt: skip
-    (found,) = [d for d in report.dependences if d.names == ("wind", "x")]
-    xs = [x for name, x, *_ in trials if name == "x"]
-    assert found.p_value == pytest.approx(spearmanr(winds, xs).pvalue)
     assert report.agrees
     assert str(report).startswith("The inputs agree with their laws.\n  wind: 24 trials, mean 0.")
     assert list(report.to_frame()["agrees"]) == [True, True]
@@ -52,25 +45,13 @@ def test_tests_of_what_was_left_to_chance() -> None:
 def test_a_law_that_does_not_hold_is_named() -> None:
     trials = [(s, x, 0.5 + 0.5 * wind, lamp) for s, x, wind, lamp in trials_as_assumed(40)]
     report = input_fit(make_client(trials))
-    assert (report.disagreeing, report.dependent, report.agrees) == (("wind",), (), False)
+    assert (report.disagreeing, report.agrees) == (("wind",), False)
     assert report.verdict == "The inputs disagree with their laws: wind not as assumed."
     assert "! wind: 30 trials, mean 0.7" in str(report)
     assert "  lamp: 40 trials, p = " in str(report)
     assert list(report.to_frame()["agrees"]) == [False, True]
     # A level that nothing reaches: no alarm.
     assert input_fit(make_client(trials), significance=1e-12).agrees
-
-
-def test_inputs_that_go_together_are_named() -> None:
-    """A lamp that follows the wind; and a wind that follows x, which is controlled."""
-    trials = [
-        (s, x, wind, "red" if wind < 0.25 else "blue") for s, x, wind, _ in trials_as_assumed(60)
-    ]
-    report = input_fit(make_client(trials))
-    assert (report.disagreeing, report.dependent) == ((), (("lamp", "wind"),))
-    assert report.verdict.endswith("not independent: lamp with wind.")
-    report = input_fit(make_client([(s, x, x, lamp) for s, x, _, lamp in trials_as_assumed(60)]))
-    assert report.dependent == (("wind", "x"),)
 
 
 def test_recent_trials_show_drift() -> None:
@@ -147,7 +128,6 @@ def test_joint_laws_are_tested_given_what_was_controlled() -> None:
     ]
     report = input_fit(make_client(high, **options))
     assert report.agrees
-    assert {d.names for d in report.dependences} == {("lamp", "x"), ("wind", "lamp")}
     bounds = [joint.cdf_given("wind", wind, {"x": x}) for _, x, wind, _ in high]
     expected = conditional_fit_of(
         "wind", [w for _, _, w, _ in high], bounds, joint.marginal("wind"), law_size=200
@@ -169,7 +149,7 @@ def test_report_is_that_of_the_stored_experiment(tmp_path: Path) -> None:
 
 def test_without_trials_there_is_nothing_to_say() -> None:
     report = input_fit(make_client([("all", 0.5, 0.5, "red")]))
-    assert (report.fits, report.dependences, report.agrees) == ((), (), True)
+    assert (report.fits, report.agrees) == ((), True)
     assert str(report) == "No completed trial has left an input to chance yet."
     assert report.to_frame().columns[0] == "name"
 
@@ -193,22 +173,3 @@ def test_other_strategies_are_refused() -> None:
     client.set_generation_strategy(gittins_strategy(cost=1.0, lmbda=0.1))
     with pytest.raises(UserInputError, match="control_set_strategy"):
         input_fit(client)
-
-
-def test_what_is_controlled_together_is_no_dependence() -> None:
-    """A wind that follows x, and a lamp that is set by x: the wind does not follow the lamp."""
-    rng = np.random.default_rng(8)
-    past = rng.random(200)
-    frame = {"x": past.tolist(), "wind": (0.5 * past + 0.5 * rng.random(200)).tolist()}
-    sets = (ControlSet(["x"], 1.0), ControlSet(["x", "lamp"], 2.0, "all"))
-    options: dict[str, Any] = {"marginals": {"lamp": LAWS["lamp"]}, "joint": JointEmpirical(frame)}
-    trials = [
-        ("all", x, 0.5 * x + 0.5 * wind, "red" if x > 0.5 else "blue")
-        for _, x, wind, _ in trials_as_assumed(60)
-    ]
-    report = input_fit(make_client(trials, sets, **options))
-    (found,) = report.dependences
-    assert set(found.names) == {"wind", "lamp"}
-    assert report.agrees
-    winds, lamps = [wind for _, _, wind, _ in trials], [lamp for *_, lamp in trials]
-    assert dependence_of(("wind", "lamp"), winds, lamps).p_value < 1e-3, "it looks as if it did"

@@ -14,7 +14,7 @@ depend on them, too. Costs are in the user's own unit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
@@ -92,23 +92,9 @@ def condition_of(trial: RealizedInputs, joint: JointLaw) -> dict[str, RawValue]:
     return {name: value for name, value in trial.controlled.items() if name in joint.names}
 
 
-def chances_of(
-    name: str,
-    trial: RealizedInputs,
-    joint: JointLaw,
-    given: Mapping[str, RawValue] | None = None,
-) -> tuple[float, float]:
-    """Chances of less than what an input was, and of no more, given what its trial controlled.
-
-    Args:
-        name: The input, which the trial left to chance.
-        trial: The trial.
-        joint: The joint law.
-        given: Values of other inputs that are given, too.
-    """
-    return joint.cdf_given(
-        name, trial.chance[name], {**condition_of(trial, joint), **(given or {})}
-    )
+def chances_of(name: str, trial: RealizedInputs, joint: JointLaw) -> tuple[float, float]:
+    """Probabilities of less than what an input was, and of no more, given what was controlled."""
+    return joint.cdf_given(name, trial.chance[name], condition_of(trial, joint))
 
 
 def learned_from(marginal: Marginal, values: Sequence[RawValue]) -> Marginal:

@@ -26,7 +26,6 @@ from ax_costaware.queries import (
     ProductNodes,
     Uniform,
 )
-from ax_costaware.queries.joint.density import ConditionalDensity, smoothing_of
 from ax_costaware.space.parameters import Choice, Range
 from ax_costaware.space.space import Space
 
@@ -150,9 +149,8 @@ def test_conditional_nodes_weigh_rows_by_what_is_controlled(space: QuerySpace) -
     point[columns] = torch.tensor([2.0, -1.2], dtype=torch.double)
     nodes, weights = space.given[2](point.unsqueeze(0))  # type: ignore[misc]
     assert bool((nodes[0][:, columns] == point[columns]).all())
-    is_kind = [[float(soil == kind) for kind in SOILS] for soil in FRAME["soil"]]
-    smoothing = smoothing_of(numbers, 2, numbers[:, :0], torch.tensor(is_kind))
-    chances = ConditionalDensity(numbers, 2, smoothing).weights(point[columns].unsqueeze(0))[0]
+    scott = numbers.std(dim=0) * len(numbers) ** (-1 / 6)
+    chances = (-0.5 * ((point[columns] - numbers) / scott).square().sum(dim=-1)).softmax(dim=0)
     for soil, code in codes.items():
         is_soil = (nodes[0][:, columns_of(space, "soil")] - code).abs().sum(dim=-1) < 1e-9
         expected = chances[torch.tensor([s == soil for s in FRAME["soil"]])].sum()

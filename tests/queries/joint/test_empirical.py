@@ -55,10 +55,7 @@ def test_bandwidth_is_that_of_a_kernel_density_by_scott() -> None:
 
 
 def test_one_hot_and_several_columns() -> None:
-    """A choice counts by its one-hot columns, with the two inputs' bandwidth.
-
-    The other input has nothing to do with them, so the bandwidth is Scott's.
-    """
+    """A choice counts by its one-hot columns, with the bandwidth of two inputs."""
     wind = np.random.default_rng(1).random(N)
     law = JointEmpirical({"dose": DOSE, "soil": SOIL, "rain": wind})
     nodes, weights = law.nodes_given(["dose", "soil"], placement())(POINTS)
@@ -106,6 +103,12 @@ def test_recovers_a_conditional_law() -> None:
     assert mean.tolist() == pytest.approx([-0.8, 0.0, 0.8], abs=0.2)
     std = ((nodes[..., 4] - mean.unsqueeze(-1)).square() * weights).sum(dim=-1).sqrt()
     assert std.tolist() == pytest.approx([0.6] * 3, abs=0.15)
+
+
+def test_weights_have_gradients() -> None:
+    nodes_given = LAW.nodes_given(["dose", "soil"], placement({"heat": Uniform(0, 1)}))
+    points = POINTS[:2].clone().requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: nodes_given(x)[1], (points,))
 
 
 def test_far_from_all_rows_the_nearest_counts() -> None:
