@@ -39,7 +39,12 @@ PRINTED = {
         "chosen by the model: ",
     ],
     "botorch": ["worth it:", "there is a trial worth its cost"],
-    "control_sets": ["Trial 2: set temperature", "humidity: 3 trials", "shift: 3 trials"],
+    "control_sets": [
+        "Trial 2: set temperature",
+        "of 50, ",
+        "humidity: 3 trials",
+        "shift: 3 trials",
+    ],
     "costly_feedback": ["of 300 rounds measured; ", "Trial 2: set timeout"],
     "everyday": [
         "initial: 3 trials, 0",
