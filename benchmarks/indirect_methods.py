@@ -267,7 +267,7 @@ class TreeChooser(Chooser):
             cell = cells[0]
         else:
             information = self.information(rows, seed).tolist()
-            cell = self.tree.decide(cells, information, left).cell
+            cell = cells[self.tree.decide(cells, information, left)[0]]
         self.measured.append(cell)
         return self._measure(rows[cells.index(cell)])
 

@@ -50,7 +50,7 @@ from unknown_costs_tables import PANELS, draw, table
 from ax_costaware.acquisition import control_set_search, optimize_control_sets
 from ax_costaware.models import PointPosterior
 from ax_costaware.policies import (
-    ControlSetDecision,
+    ControlSetChoice,
     ControlSetHistory,
     ControlSetRule,
     CostEstimate,
@@ -246,7 +246,7 @@ class Run:
         x[controlled] = point[controlled]
         return x
 
-    def _pay(self, decision: ControlSetDecision) -> float:
+    def _pay(self, decision: ControlSetChoice) -> float:
         mean, index = self.means[decision.index], decision.index
         noise = float(torch.randn((), dtype=torch.double, generator=self.generator))
         cost = max(mean + COST_NOISE_STD * noise, mean / 5) if mean >= 0.1 else mean

@@ -74,8 +74,8 @@ from ax_costaware.methods.fidelity import MultiFidelity
 from ax_costaware.methods.gittins import Gittins
 from ax_costaware.models import TimeVaryingGP
 from ax_costaware.models.fixed_hyperparameters import FixedHyperparameterGP, FixedTimeVaryingGP
-from ax_costaware.policies import ControlSetDecision, ControlSetHistory, Evaluate
-from ax_costaware.policies.query_rules import FeedbackRule, Prospect, QueryDecision
+from ax_costaware.policies import ControlSetChoice, ControlSetHistory, Evaluate
+from ax_costaware.policies.query_rules import FeedbackRule, MeasurementChoice, Prospect
 from ax_costaware.queries import Cost
 from tests.ax.feedback_toy import make_client as make_feedback_client
 from tests.ax.gittins_toy import make_client as make_gittins_client
@@ -251,10 +251,10 @@ def test_strategy() -> None:
 class Dearest:
     """A user's own rule, which nobody registered."""
 
-    def decide(self, history: ControlSetHistory, evaluate: Evaluate) -> ControlSetDecision:
+    def decide(self, history: ControlSetHistory, evaluate: Evaluate) -> ControlSetChoice:
         """Always the dearest control set."""
         index = max(history.affordable_indices(), key=lambda i: history.costs[i])
-        return ControlSetDecision(index, "It is the dearest.", (index,), {})
+        return ControlSetChoice(index, "It is the dearest.", (index,), {})
 
 
 def test_own_rule_works_and_storing_it_says_why_not(tmp_path: Path) -> None:
@@ -301,9 +301,9 @@ def test_own_joint_law(tmp_path: Path) -> None:
 class Never(FeedbackRule):
     """A user's own rule for measurements, which nobody registered."""
 
-    def decide(self, prospect: Prospect) -> QueryDecision:
+    def decide(self, prospect: Prospect) -> MeasurementChoice:
         """Never."""
-        return QueryDecision(False, "it is not asked for")
+        return MeasurementChoice(False, "it is not asked for")
 
 
 def test_own_feedback_rule(tmp_path: Path) -> None:

@@ -26,14 +26,14 @@ from ax_costaware.core.model import FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Decision, Problem, Stop, decision_seed, reproducible
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.gittins import Gittins, StopRule
-from ax_costaware.methods.gittins.weighing import Weighed, weigh
+from ax_costaware.methods.gittins.assessment import Assessment, assess
 from ax_costaware.methods.priced import CostArgument, NothingToLearnFrom
 from ax_costaware.policies.gittins import GittinsStop
 from ax_costaware.queries.argument_checks import boolean, integer_at_least
 
 
 @ax_errors()
-def assess(experiment: Experiment, method: Gittins, model: ModelOptions) -> Weighed:
+def assess_experiment(experiment: Experiment, method: Gittins, model: ModelOptions) -> Assessment:
     """What the Gittins method would decide now.
 
     A method that never stops by itself is asked whether it would by ``GittinsStop``.
@@ -51,10 +51,10 @@ def assess(experiment: Experiment, method: Gittins, model: ModelOptions) -> Weig
     if not problem.measured:
         raise DataRequiredError("no trial has an outcome yet.")
     loop.check(problem)
-    found: list[Weighed] = []
+    found: list[Assessment] = []
 
     def decide(problem: Problem) -> Decision | Stop:
-        found.append(weigh(method, problem, method.rule or GittinsStop()))
+        found.append(assess(method, problem, method.rule or GittinsStop()))
         return found[-1].answer
 
     try:
@@ -155,7 +155,7 @@ class GittinsStoppingStrategy(BaseGlobalStoppingStrategy):
         seen = f"{trials}{experiment.lookup_data().df.to_json()}"
         if self._last is None or self._last[0] != seen:
             try:
-                found = assess(experiment, self._method, self._model)
+                found = assess_experiment(experiment, self._method, self._model)
                 answer = found.stop, found.stop_message() if found.stop else found.reason
             except DataRequiredError as error:
                 answer = False, str(error)

@@ -35,12 +35,12 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods.costs import check_cost, cost_of, cost_range, named_cost
 from ax_costaware.methods.feasible_now import FeasibleNow
 from ax_costaware.models import FixedTimeVaryingGP, PosteriorNow, TimeVaryingGP
-from ax_costaware.policies import FeedbackRule, LogarithmicBeta, Prospect, QueryDecision, Rivals
+from ax_costaware.policies import FeedbackRule, LogarithmicBeta, MeasurementChoice, Prospect, Rivals
 from ax_costaware.policies.beta import checked_beta
 from ax_costaware.policies.query_rules import (
     RIVAL_CORRELATION,
+    checked_measurement,
     checked_rule,
-    checked_verdict,
     default_rule,
 )
 from ax_costaware.queries import Cost
@@ -304,9 +304,9 @@ class CostlyFeedback(Method):
             unsure = chance if chance is not None and chance < self.feasible else None
             weight = self.beta_at(index)
             prospect = Prospect(found.mean, found.variance, weight, draw, rivals, unsure)
-            verdict = checked_verdict(rule, rule.decide(prospect))
+            choice = checked_measurement(rule, rule.decide(prospect))
         else:
-            verdict = QueryDecision(False, self._too_expensive(money, cost))
+            choice = MeasurementChoice(False, self._too_expensive(money, cost))
         mean, spread = problem.sign * found.mean, found.variance**0.5
         what = "has the best posterior mean"
         if explores:
@@ -322,13 +322,13 @@ class CostlyFeedback(Method):
             why=(
                 f"It {what} at time {now:.10g}: posterior mean {mean:.6g}, standard "
                 f"deviation {spread:.6g}, beta {beta:.6g}{likely}. "
-                f"{'Measure' if verdict.measure else 'Do not measure'}: {verdict.reason}."
+                f"{'Measure' if choice.measure else 'Do not measure'}: {choice.reason}."
             ),
-            expected_cost=cost if verdict.measure else 0.0,
+            expected_cost=cost if choice.measure else 0.0,
             details={
                 "rule": repr(rule),
-                "reason": verdict.reason,
-                "confidence": verdict.confidence,
+                "reason": choice.reason,
+                "confidence": choice.confidence,
                 "mean": mean,
                 "standard_deviation": spread,
                 "upper_confidence_bound": problem.sign * found.value,
@@ -338,7 +338,7 @@ class CostlyFeedback(Method):
                 **({} if chance is None else {"feasibility": chance}),
                 **money.record(),
             },
-            extra={"measure": verdict.measure},
+            extra={"measure": choice.measure},
             value=found.value,
         )
 

@@ -245,9 +245,9 @@ class MultiFidelity(PricedMethod):
         # That a trial is worth its cost was said before it came back to one that runs.
         is_asked = bool(problem.undelivered) or not problem.known
         if self.lmbda is not None and best is not None and is_asked:
-            verdict = ImprovementPerCostStop().decide(found.value, self.lmbda)
-            if verdict.stop:
-                return replace(self._stop(search, verdict.reason), is_final=False)
+            stops, reason = ImprovementPerCostStop().decide(found.value, self.lmbda)
+            if stops:
+                return replace(self._stop(search, reason), is_final=False)
         return self._decision(search, worth, found, hand)
 
     def deployed(self, parameters: Row) -> Row:

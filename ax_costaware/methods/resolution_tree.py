@@ -317,23 +317,25 @@ class TreeSearch(Targets):
     ) -> ChosenQuery:
         """The cell of most information per unit of cost, of those that can be paid."""
         nats, worth = nats_and_worth(problem, information, region.starts)
-        decision = self.tree.decide(region.cells, worth.tolist(), money.limit)
+        position, reason = self.tree.decide(region.cells, worth.tolist(), money.limit)
+        cell = region.cells[position]
+        cost = self.tree.cost(cell.level)
         subject = subject_of(information, problem.minimize)
-        why = f"Of what there is to know about {subject}, {decision.reason}."
+        why = f"Of what there is to know about {subject}, {reason}."
         if worth is not nats:
             why = (
                 f"No cell is expected to tell anything about {subject}, to rounding; this one of"
-                f" level {decision.cell.level} is known least, per unit of cost."
+                f" level {cell.level} is known least, per unit of cost."
             )
         return ChosenQuery(
-            query=region.starts[decision.position],
-            information=float(nats[decision.position]),
-            cost=self.tree.cost(decision.cell.level),
+            query=region.starts[position],
+            information=float(nats[position]),
+            cost=cost,
             why=why,
             details={
-                "level": decision.cell.level,
-                "cell": list(decision.cell.index),
-                "value": decision.value,
+                "level": cell.level,
+                "cell": list(cell.index),
+                "value": float(worth[position]) / cost,
             },
         )
 

@@ -10,8 +10,7 @@ wrong about how little there is to find, which it sees after the next ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
 from ax_costaware.core.problem import Problem
 
@@ -28,21 +27,10 @@ loses more than one that ends late."""
 _WORTH = "worth_per_cost"
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """Whether further trials are worth their cost."""
-
-    reason: str | None = None
-    """Why there should be none, as a phrase; None: there should be one."""
-
-    record: Mapping[str, float | str] = field(default_factory=dict)
-    """What is stored with the next one, for the decisions that follow."""
-
-
 def at_price(
     problem: Problem, lmbda: float | None, gain_per_cost: Callable[[], float | None]
-) -> Verdict:
-    """Whether further trials are worth their cost.
+) -> tuple[str | None, dict[str, float | str]]:
+    """Compare the worth of further trials with the price of their cost.
 
     They are where nothing has a price. In the middle of a batch nothing is known that was not known
     at its start; and where a decision would repeat a trial under way it is made again, after it was
@@ -54,19 +42,24 @@ def at_price(
         gain_per_cost: Gives what further trials add to the value of what is deployed, all of them
             chosen now, per unit of their cost, for the number of them of which that is largest;
             None while a cost is not known.
+
+    Returns:
+        The reason why there should be no further trial, as a phrase, or None if there should be
+        one; and what is stored with the next one, for the decisions that follow.
     """
-    record = {"objective": problem.goal}
+    record: dict[str, float | str] = {"objective": problem.goal}
     if lmbda is None or problem.undelivered or (gain := gain_per_cost()) is None:
-        return Verdict(record=record)
+        return None, record
     worth = CAUTION * gain
     # In another unit it says nothing; earlier releases did not record in which.
     decisions = [t.decision for t in problem.trials if _WORTH in t.decision]
     recorded = [d[_WORTH] for d in decisions if d.get("objective", problem.goal) == problem.goal]
     latest = [*recorded, worth][-IN_A_ROW:]
     if not problem.known and len(latest) == IN_A_ROW and max(latest) <= lmbda:
-        return Verdict(
+        reason = (
             f"in {IN_A_ROW} decisions in a row further trials were worth at most "
             f"{max(latest):.6g} per unit of their cost to what is deployed, not above the price of "
             f"{lmbda:.6g} for a unit of cost"
         )
-    return Verdict(record={**record, "lambda": lmbda, _WORTH: worth})
+        return reason, record
+    return None, {**record, "lambda": lmbda, _WORTH: worth}

@@ -5,7 +5,7 @@ from ax_costaware.policies.control_set_rules.epsilon_schedule import EpsilonSche
 from ax_costaware.policies.control_set_rules.explore_then_commit import ExploreThenCommit
 from ax_costaware.policies.control_set_rules.per_cost import LargestValuePerCost
 from ax_costaware.policies.control_set_rules.rule import (
-    ControlSetDecision,
+    ControlSetChoice,
     ControlSetHistory,
     ControlSetRule,
     CostEstimate,
@@ -20,26 +20,25 @@ from ax_costaware.policies.gittins import (
     GittinsDecay,
     GittinsStop,
     ImprovementPerCostStop,
-    StopDecision,
 )
 from ax_costaware.policies.query_rules import (
     BernoulliRule,
     FeedbackRule,
     FullFeedback,
     LCBUCBRule,
+    MeasurementChoice,
     MixedRule,
     Prospect,
-    QueryDecision,
     QueryRule,
     Rivals,
 )
-from ax_costaware.policies.resolution_tree import Cell, ResolutionTree, TreeDecision
+from ax_costaware.policies.resolution_tree import Cell, ResolutionTree
 
 __all__ = [
     "Ask",
     "BernoulliRule",
     "Cell",
-    "ControlSetDecision",
+    "ControlSetChoice",
     "ControlSetHistory",
     "ControlSetRule",
     "CostEstimate",
@@ -56,16 +55,14 @@ __all__ = [
     "LCBUCBRule",
     "LargestValuePerCost",
     "LogarithmicBeta",
+    "MeasurementChoice",
     "MixedRule",
     "PastDecision",
     "Prospect",
-    "QueryDecision",
     "QueryRule",
     "ResetEvery",
     "ResolutionTree",
     "Rivals",
-    "StopDecision",
     "TheoreticalBeta",
-    "TreeDecision",
     "UnknownCosts",
 ]

@@ -66,17 +66,6 @@ class GittinsDecay:
 
 
 @dataclass(frozen=True)
-class StopDecision:
-    """Whether to stop, and why."""
-
-    stop: bool
-    """Whether to stop."""
-
-    reason: str
-    """The reason, a sentence with the numbers that decided; it holds for either sign."""
-
-
-@dataclass(frozen=True)
 class _PricedStop:
     """A stopping rule with a price of its own, or that in force."""
 
@@ -105,7 +94,7 @@ class GittinsStop(_PricedStop):
         InputError: Unless ``lmbda`` is None or a finite number > 0.
     """
 
-    def decide(self, index: float, incumbent: float, lmbda: float | None) -> StopDecision:
+    def decide(self, index: float, incumbent: float, lmbda: float | None) -> tuple[bool, str]:
         """Decide whether to stop.
 
         Args:
@@ -113,18 +102,22 @@ class GittinsStop(_PricedStop):
             incumbent: The best value so far.
             lmbda: The price in force.
 
+        Returns:
+            True to stop, and the reason, a phrase with the numbers that decided. It holds for
+            either sign of the objective.
+
         Raises:
             InputError: Unless ``index`` and ``incumbent`` are finite; see also ``price``.
         """
         price = self.price(lmbda)
         excess = finite_number(index, "index") - finite_number(incumbent, "incumbent")
         if excess > 0:
-            return StopDecision(
+            return (
                 False,
                 f"the largest Gittins index is better than the best value so far by {excess:.6g}: "
                 f"at a price of {price:.6g} for a unit of cost there is a trial worth its cost",
             )
-        return StopDecision(
+        return (
             True,
             f"the largest Gittins index falls short of the best value so far by {abs(excess):.6g}: "
             f"at a price of {price:.6g} for a unit of cost no trial is worth its cost",
@@ -143,7 +136,7 @@ class ImprovementPerCostStop(_PricedStop):
         InputError: Unless ``lmbda`` is None or a finite number > 0.
     """
 
-    def decide(self, log_improvement_per_cost: float, lmbda: float | None) -> StopDecision:
+    def decide(self, log_improvement_per_cost: float, lmbda: float | None) -> tuple[bool, str]:
         """Decide whether to stop.
 
         Args:
@@ -151,6 +144,9 @@ class ImprovementPerCostStop(_PricedStop):
                 cost, of the trial where that is largest, or of the one that would be run;
                 ``-inf`` where none is left.
             lmbda: The price in force.
+
+        Returns:
+            True to stop, and the reason, as ``GittinsStop.decide``.
 
         Raises:
             InputError: If the logarithm is NaN, ``inf`` or no number; see also ``price``.
@@ -164,7 +160,7 @@ class ImprovementPerCostStop(_PricedStop):
         # As a power of e where the number itself would underflow or overflow.
         plain = -700 < log_ratio < 700 or log_ratio == -math.inf
         ratio = f"{math.exp(log_ratio):.6g}" if plain else f"exp({log_ratio:.6g})"
-        return StopDecision(
+        return (
             stop,
             f"the expected improvement per unit of cost of the best trial is {ratio}, "
             f"{'not above' if stop else 'above'} the price of {price:.6g} for a unit of cost",

@@ -84,11 +84,11 @@ class Prospect:
 
 
 @dataclass(frozen=True)
-class QueryDecision:
-    """Whether to measure, and why."""
+class MeasurementChoice:
+    """A rule's choice whether to measure, and why."""
 
     measure: bool
-    """Whether to measure."""
+    """True to measure."""
 
     reason: str
     """The reason, a sentence with the numbers that decided."""
@@ -111,7 +111,7 @@ class FeedbackRule(ABC):
         return False
 
     @abstractmethod
-    def decide(self, prospect: Prospect) -> QueryDecision:
+    def decide(self, prospect: Prospect) -> MeasurementChoice:
         """Decide whether to measure.
 
         Args:
@@ -150,7 +150,7 @@ class QueryRule(FeedbackRule):
             self, kappa=number_between_zero_and_one, compare=_checked_compare, joint=boolean
         )
 
-    def decide(self, prospect: Prospect) -> QueryDecision:
+    def decide(self, prospect: Prospect) -> MeasurementChoice:
         """Compare the point with its rivals; see ``FeedbackRule.decide``."""
         rivals = _rivals_of(prospect)
         spread = rivals.variance + prospect.variance
@@ -164,8 +164,8 @@ class QueryRule(FeedbackRule):
         confidence = float(ndtr(least))
         measure = least < float(ndtri(self.kappa))
         if prospect.chance is not None:
-            return QueryDecision(True, _open(prospect.chance), confidence)
-        return QueryDecision(
+            return MeasurementChoice(True, _open(prospect.chance), confidence)
+        return MeasurementChoice(
             measure,
             f"the point is better than its strongest rival with probability {confidence:.3g}, "
             f"{'below' if measure else 'not below'} kappa = {self.kappa:g}",
@@ -189,15 +189,15 @@ class LCBUCBRule(FeedbackRule):
     def __post_init__(self) -> None:
         check_fields(self, compare=_checked_compare)
 
-    def decide(self, prospect: Prospect) -> QueryDecision:
+    def decide(self, prospect: Prospect) -> MeasurementChoice:
         """Compare the confidence intervals; see ``FeedbackRule.decide``."""
         if prospect.chance is not None:
-            return QueryDecision(True, _open(prospect.chance))
+            return MeasurementChoice(True, _open(prospect.chance))
         rivals, weight = _rivals_of(prospect), math.sqrt(prospect.beta)
         lower = prospect.mean - weight * math.sqrt(prospect.variance)
         upper = float((rivals.mean + weight * np.sqrt(rivals.variance)).max())
         measure = upper >= lower
-        return QueryDecision(
+        return MeasurementChoice(
             measure,
             f"the largest upper confidence bound of a rival, {upper:.6g}, is "
             f"{'not below' if measure else 'below'} the point's lower one, {lower:.6g}",
@@ -218,10 +218,10 @@ class BernoulliRule(FeedbackRule):
     def __post_init__(self) -> None:
         check_fields(self, quota=probability)
 
-    def decide(self, prospect: Prospect) -> QueryDecision:
+    def decide(self, prospect: Prospect) -> MeasurementChoice:
         """Draw; see ``FeedbackRule.decide``."""
         measure = prospect.draw() < self.quota
-        return QueryDecision(
+        return MeasurementChoice(
             measure,
             f"drawn {'to measure' if measure else 'to skip'}: the quota is {self.quota:g} of the "
             "rounds",
@@ -269,16 +269,16 @@ class MixedRule(FeedbackRule):
         """Whether the inner rule wants covariances."""
         return self.rule.joint
 
-    def decide(self, prospect: Prospect) -> QueryDecision:
+    def decide(self, prospect: Prospect) -> MeasurementChoice:
         """Draw for the lower quota, then ask the rule; see ``FeedbackRule.decide``."""
         if prospect.draw() < self.lower:
-            return QueryDecision(
+            return MeasurementChoice(
                 True, f"drawn to measure: the lower quota is {self.lower:g} of the rounds"
             )
         inner = self.rule.decide(prospect)
         if not inner.measure or prospect.draw() * (1 - self.lower) < self.upper - self.lower:
             return inner
-        return QueryDecision(
+        return MeasurementChoice(
             False,
             f"{inner.reason}, but drawn to skip: the upper quota is {self.upper:g} of the rounds",
             inner.confidence,
@@ -289,9 +289,9 @@ class MixedRule(FeedbackRule):
 class FullFeedback(FeedbackRule):
     """Measure every round, as time-varying GP-UCB does."""
 
-    def decide(self, prospect: Prospect) -> QueryDecision:
+    def decide(self, prospect: Prospect) -> MeasurementChoice:
         """Measure; see ``FeedbackRule.decide``."""
-        return QueryDecision(True, "every round is measured")
+        return MeasurementChoice(True, "every round is measured")
 
 
 def default_rule(forgetting_is_given: bool) -> FeedbackRule:
@@ -327,18 +327,18 @@ def checked_rule(rule: Any, name: str) -> FeedbackRule:
     return found
 
 
-def checked_verdict(rule: FeedbackRule, decision: QueryDecision) -> QueryDecision:
-    """What a rule decided, with a plain boolean: a rule may be a user's.
+def checked_measurement(rule: FeedbackRule, choice: MeasurementChoice) -> MeasurementChoice:
+    """Return what a rule chose, with a plain boolean: a rule may be a user's.
 
     Raises:
-        InputError: If it is no ``QueryDecision``, says neither True nor False, has no reason, or a
-            confidence that is no probability.
+        InputError: If it is no ``MeasurementChoice``, says neither True nor False, or has no reason
+            or a confidence that is no probability.
     """
     name = type(rule).__name__
-    if not isinstance(decision, QueryDecision) or not isinstance(decision.reason, str):
-        raise InputError(f"{name} decided on {decision!r}: expected a QueryDecision with a reason.")
+    if not isinstance(choice, MeasurementChoice) or not isinstance(choice.reason, str):
+        raise InputError(f"{name} chose {choice!r}: expected a MeasurementChoice with a reason.")
     return replace(
-        decision,
-        measure=boolean(plain_value(decision.measure), f"{name}: measure"),
-        confidence=optional(probability)(plain_value(decision.confidence), f"{name}: confidence"),
+        choice,
+        measure=boolean(plain_value(choice.measure), f"{name}: measure"),
+        confidence=optional(probability)(plain_value(choice.confidence), f"{name}: confidence"),
     )

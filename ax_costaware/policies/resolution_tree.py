@@ -65,23 +65,6 @@ _PLACE = attrgetter("level", "index")
 
 
 @dataclass(frozen=True)
-class TreeDecision:
-    """Which cell to measure, and why."""
-
-    cell: Cell
-    """The cell."""
-
-    position: int
-    """Its position among the candidates."""
-
-    value: float
-    """Its information per unit of cost."""
-
-    reason: str
-    """The reason, a sentence with the numbers that decided."""
-
-
-@dataclass(frozen=True)
 class ResolutionTree:
     """A box that is split, level by level, into equal cells.
 
@@ -275,7 +258,7 @@ class ResolutionTree:
 
     def decide(
         self, cells: Sequence[Cell], information: Iterable[Any], remaining: float | None = None
-    ) -> TreeDecision:
+    ) -> tuple[int, str]:
         """Choose the cell with the most information per unit of cost.
 
         Args:
@@ -284,7 +267,8 @@ class ResolutionTree:
             remaining: What is left of the budget; None where there is none.
 
         Returns:
-            The affordable cell with the largest ratio, the first of several.
+            Position of the affordable cell with the largest ratio, the first of several, and the
+            reason, a phrase with the numbers that decided.
 
         Raises:
             InputError: If there are no candidates or none is affordable, or the information is not
@@ -310,10 +294,8 @@ class ResolutionTree:
         position = max(affordable, key=lambda i: gains[i] / costs[i])
         cell, value = cells[position], gains[position] / costs[position]
         among = f"the {len(affordable)} affordable of " if len(affordable) < len(cells) else ""
-        return TreeDecision(
-            cell,
+        return (
             position,
-            value,
             f"measuring this cell of level {cell.level} tells {gains[position]:.4g} at a cost of"
             f" {costs[position]:.6g}: {value:.4g} per unit of cost is the most of {among}"
             f"{len(cells)} cells",

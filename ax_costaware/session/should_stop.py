@@ -17,7 +17,7 @@ from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 
 from ax_costaware.ax_bridge.client import Session, SessionClient, holding_lock, open_session
 from ax_costaware.ax_bridge.node import method_of, node_of
-from ax_costaware.ax_bridge.stopping import assess, method_to_check
+from ax_costaware.ax_bridge.stopping import assess_experiment, method_to_check
 from ax_costaware.ax_bridge.surrogates import model_of
 from ax_costaware.core import FixedHyperparameters
 from ax_costaware.display import display_number, display_values
@@ -136,21 +136,21 @@ def should_stop(
     model = model_of(method, surrogate_spec or given_spec)
     method = method.settled([model])
     try:
-        weighed = assess(session.experiment, method, model)
+        assessment = assess_experiment(session.experiment, method, model)
     except DataRequiredError as error:
         raise UserInputError(f"nothing to assess yet: {error}") from error
-    index, price = weighed.compared or (None, None)
+    index, price = assessment.compared or (None, None)
     return StopAssessment(
-        stop=weighed.stop,
+        stop=assessment.stop,
         index=index,
-        incumbent=weighed.incumbent,
-        incumbent_trial=weighed.incumbent_trial,
+        incumbent=assessment.incumbent,
+        incumbent_trial=assessment.incumbent_trial,
         lmbda=price,
-        spent=weighed.money.spent,
-        remaining=weighed.money.remaining,
-        parameters=weighed.incumbent_parameters,
-        reason=f"{weighed.reason[0].upper()}{weighed.reason[1:]}.",
-        feasibility=weighed.chance,
+        spent=assessment.money.spent,
+        remaining=assessment.money.remaining,
+        parameters=assessment.incumbent_parameters,
+        reason=f"{assessment.reason[0].upper()}{assessment.reason[1:]}.",
+        feasibility=assessment.chance,
     )
 
 

@@ -76,7 +76,7 @@ def test_it_is_the_expected_gain_of_the_bound_at_the_target(
         bound = sign * told.mean.flatten() - caution * told.variance.flatten().sqrt()
         gain = (bound - best_f).clamp_min(0.0)
         expected = float((gain * torch.tensor(weights)).sum()) / math.sqrt(2 * math.pi)
-        # Weighed, less what the inputs have already, in the part of the variance that it leaves.
+        # Assessment, less what the inputs have already, in the part of the variance that it leaves.
         with torch.no_grad():
             now = model.posterior(at_target(X, TARGET))
         left = float(told.variance[0] / now.variance)

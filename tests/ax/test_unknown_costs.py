@@ -27,7 +27,7 @@ from ax_costaware.analysis import CostAndValueAnalysis
 from ax_costaware.ax_bridge.node import fitted_problem, method_of_class
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.query_space import QuerySpace
-from ax_costaware.policies import ControlSetDecision, ControlSetHistory, EvaluateBounds
+from ax_costaware.policies import ControlSetChoice, ControlSetHistory, EvaluateBounds
 from tests.ax.cost_toy import (
     RULE,
     UNKNOWN_SETS,
@@ -307,12 +307,12 @@ def test_costs_that_depend_on_values() -> None:
 class Dearest:
     """The control set with the most parameters that is affordable."""
 
-    def decide(self, history: ControlSetHistory, evaluate: EvaluateBounds) -> ControlSetDecision:
+    def decide(self, history: ControlSetHistory, evaluate: EvaluateBounds) -> ControlSetChoice:
         """Choose it."""
         allowed = history.affordable_indices()
         index = max(allowed, key=lambda i: len(history.parameters[i]))
         values = {index: float(evaluate([index])[0])}
-        return ControlSetDecision(index, "It controls most.", (index,), values)
+        return ControlSetChoice(index, "It controls most.", (index,), values)
 
 
 @pytest.mark.usefixtures("full_searches")

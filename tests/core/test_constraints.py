@@ -32,8 +32,8 @@ from ax_costaware.core.simulation import Outcome, simulate
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods import Gittins
 from ax_costaware.methods.gittins import ACQUISITIONS
+from ax_costaware.methods.gittins.assessment import assess
 from ax_costaware.methods.gittins.search import Search
-from ax_costaware.methods.gittins.weighing import weigh
 from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.space import Range, Space
 from ax_costaware.space.parameters import Row
@@ -352,10 +352,10 @@ def test_the_stopping_rule_is_of_feasible_trials() -> None:
     problem = ran("gittins").problem()
     for lmbda, stop in ((1e-4, False), (1.0, True)):
         method = Gittins(lambda row: 1.0 + float(row["x1"]), lmbda=lmbda, **FAST)
-        weighed = weigh(method, problem, method.rule)
-        assert weighed.stop is stop
-        assert weighed.is_feasible
-        assert f"feasible with probability {weighed.chance:.3g}" in weighed.stop_message()
+        assessment = assess(method, problem, method.rule)
+        assert assessment.stop is stop
+        assert assessment.is_feasible
+        assert f"feasible with probability {assessment.chance:.3g}" in assessment.stop_message()
 
 
 @pytest.mark.usefixtures("full_searches")

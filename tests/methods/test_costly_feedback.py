@@ -22,9 +22,9 @@ from ax_costaware.policies.beta import LogarithmicBeta
 from ax_costaware.policies.query_rules import (
     FeedbackRule,
     FullFeedback,
+    MeasurementChoice,
     MixedRule,
     Prospect,
-    QueryDecision,
     QueryRule,
 )
 from ax_costaware.queries import AffineCost
@@ -40,8 +40,8 @@ class RivalsOfItsOwn(FeedbackRule):
 
     compare: Any = "optima"
 
-    def decide(self, prospect: Prospect) -> QueryDecision:
-        return QueryDecision(True, "always")
+    def decide(self, prospect: Prospect) -> MeasurementChoice:
+        return MeasurementChoice(True, "always")
 
 
 BAD_ARGUMENTS: list[tuple[dict[str, Any], str]] = [

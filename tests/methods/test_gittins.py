@@ -17,9 +17,9 @@ from ax_costaware.core.model import FixedHyperparameters
 from ax_costaware.core.simulation import Outcome
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.gittins.assessment import assess
 from ax_costaware.methods.gittins.prices import relative_lambda
 from ax_costaware.methods.gittins.search import Found, Search
-from ax_costaware.methods.gittins.weighing import weigh
 from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.queries.costs import AffineCost
 from ax_costaware.space import Choice, Range, Space
@@ -410,12 +410,12 @@ def test_the_index_with_noise_is_on_the_side_of_the_incumbent_that_the_rule_is(
     price = 0.1
     for factor in (1.0, 0.99, 1.01):
         method = Gittins(2.0, lmbda=factor * price, num_restarts=2, raw_samples=32)
-        weighed = weigh(method, waves(method, 2.0, minimize).problem(), method.rule)
-        assert weighed.decision is not None
-        assert weighed.compared is not None
-        price = price if factor != 1 else math.exp(weighed.decision.value or 0.0)
-        excess = (weighed.compared[0] - weighed.incumbent) * (-1 if minimize else 1)
-        assert weighed.stop is (excess <= 0)
+        assessment = assess(method, waves(method, 2.0, minimize).problem(), method.rule)
+        assert assessment.decision is not None
+        assert assessment.compared is not None
+        price = price if factor != 1 else math.exp(assessment.decision.value or 0.0)
+        excess = (assessment.compared[0] - assessment.incumbent) * (-1 if minimize else 1)
+        assert assessment.stop is (excess <= 0)
     assert abs(excess) < 0.1 * price
 
 

@@ -20,7 +20,6 @@ from ax_costaware.policies import (
     GittinsDecay,
     GittinsStop,
     ImprovementPerCostStop,
-    StopDecision,
 )
 
 RULES = [GittinsStop, ImprovementPerCostStop]
@@ -58,7 +57,7 @@ def test_the_price_stays_above_zero() -> None:
 def test_stops_when_no_index_exceeds_the_incumbent(
     index: float, incumbent: float, stop: bool
 ) -> None:
-    assert GittinsStop().decide(index, incumbent, 0.1).stop is stop
+    assert GittinsStop().decide(index, incumbent, 0.1)[0] is stop
 
 
 @pytest.mark.parametrize(
@@ -66,7 +65,7 @@ def test_stops_when_no_index_exceeds_the_incumbent(
     [(math.log(0.1), True), (math.log(0.1) + 1e-12, False), (-800.0, True), (-math.inf, True)],
 )
 def test_stops_when_no_improvement_exceeds_the_price(log_ratio: float, stop: bool) -> None:
-    assert ImprovementPerCostStop().decide(log_ratio, 0.1).stop is stop
+    assert ImprovementPerCostStop().decide(log_ratio, 0.1)[0] is stop
 
 
 def _log_improvement(mean: float, sd: float, best: float) -> float:
@@ -93,7 +92,7 @@ def test_the_two_rules_agree_at_one_price(seed: int) -> None:
         _log_improvement(m, s, best) - math.log(c) for m, s, c in zip(mean, sd, cost, strict=True)
     )
     by_index = GittinsStop().decide(index, best, lmbda)
-    assert by_index.stop == ImprovementPerCostStop().decide(log_ratio, lmbda).stop
+    assert by_index[0] == ImprovementPerCostStop().decide(log_ratio, lmbda)[0]
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -104,34 +103,34 @@ def test_a_rule_has_its_own_price_or_takes_the_one_in_force(rule: Any) -> None:
     with pytest.raises(InputError, match=r"lmbda=None: expected a finite number > 0\."):
         rule().price(None)
     log_ratio = math.log(0.3)
-    assert ImprovementPerCostStop(0.25).decide(log_ratio, 0.5).stop is False
-    assert ImprovementPerCostStop().decide(log_ratio, 0.5).stop is True
+    assert ImprovementPerCostStop(0.25).decide(log_ratio, 0.5)[0] is False
+    assert ImprovementPerCostStop().decide(log_ratio, 0.5)[0] is True
 
 
 def test_reasons_say_the_numbers() -> None:
-    assert GittinsStop().decide(1.5, 2.0, 0.01) == StopDecision(
+    assert GittinsStop().decide(1.5, 2.0, 0.01) == (
         True,
         "the largest Gittins index falls short of the best value so far by 0.5: at a price of 0.01 "
         "for a unit of cost no trial is worth its cost",
     )
-    assert "by 0: " in GittinsStop().decide(2.0, 2.0, 0.01).reason
-    assert GittinsStop(0.125).decide(-2.0, -2.25, 0.01) == StopDecision(
+    assert "by 0: " in GittinsStop().decide(2.0, 2.0, 0.01)[1]
+    assert GittinsStop(0.125).decide(-2.0, -2.25, 0.01) == (
         False,
         "the largest Gittins index is better than the best value so far by 0.25: at a price of "
         "0.125 for a unit of cost there is a trial worth its cost",
     )
-    assert ImprovementPerCostStop().decide(math.log(0.5), 0.01) == StopDecision(
+    assert ImprovementPerCostStop().decide(math.log(0.5), 0.01) == (
         False,
         "the expected improvement per unit of cost of the best trial is 0.5, above the price of "
         "0.01 for a unit of cost",
     )
-    assert ImprovementPerCostStop().decide(-math.inf, 0.01) == StopDecision(
+    assert ImprovementPerCostStop().decide(-math.inf, 0.01) == (
         True,
         "the expected improvement per unit of cost of the best trial is 0, not above the price of "
         "0.01 for a unit of cost",
     )
     for log_ratio in (-1e4, 1e4):
-        assert f"is exp({log_ratio:g})," in ImprovementPerCostStop().decide(log_ratio, 1.0).reason
+        assert f"is exp({log_ratio:g})," in ImprovementPerCostStop().decide(log_ratio, 1.0)[1]
 
 
 def test_equality_and_repr() -> None:

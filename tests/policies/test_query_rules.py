@@ -17,13 +17,13 @@ from ax_costaware.policies import (
     FullFeedback,
     LCBUCBRule,
     LogarithmicBeta,
+    MeasurementChoice,
     MixedRule,
     Prospect,
-    QueryDecision,
     QueryRule,
     Rivals,
 )
-from ax_costaware.policies.query_rules import checked_verdict
+from ax_costaware.policies.query_rules import checked_measurement
 
 
 def rivals(mean: list[float], variance: list[float], covariance: list[float] | None = None) -> Any:
@@ -40,7 +40,7 @@ def never() -> float:
 
 def decide(
     rule: FeedbackRule, mean: float, variance: float, others: Rivals | None, *draws: float
-) -> QueryDecision:
+) -> MeasurementChoice:
     given = iter(draws)
     draw = (lambda: next(given)) if draws else never
     return rule.decide(Prospect(mean, variance, 4.0, draw, others))
@@ -223,7 +223,7 @@ def test_a_point_that_may_be_infeasible_is_measured(rule: FeedbackRule) -> None:
     """Although it is better than its rival for certain; within the quotas of a mixed rule."""
     rivals = Rivals(np.array([-5.0]), np.array([1e-6]), np.array([0.0]))
 
-    def decide(rule: FeedbackRule, chance: float | None, drawn: float = 0.5) -> QueryDecision:
+    def decide(rule: FeedbackRule, chance: float | None, drawn: float = 0.5) -> MeasurementChoice:
         return rule.decide(Prospect(5.0, 1e-6, 1.0, lambda: drawn, rivals, chance))
 
     assert not decide(rule, None).measure
@@ -239,19 +239,19 @@ def test_a_point_that_may_be_infeasible_is_measured(rule: FeedbackRule) -> None:
     [
         None,
         True,
-        QueryDecision("yes", "r"),
-        QueryDecision(None, "r"),
-        QueryDecision(True, None),
-        QueryDecision(True, "r", math.nan),
-        QueryDecision(True, "r", "high"),
-        QueryDecision(True, "r", 2.0),
+        MeasurementChoice("yes", "r"),
+        MeasurementChoice(None, "r"),
+        MeasurementChoice(True, None),
+        MeasurementChoice(True, "r", math.nan),
+        MeasurementChoice(True, "r", "high"),
+        MeasurementChoice(True, "r", 2.0),
     ],
 )
 def test_what_a_rule_of_ones_own_may_say(decision: Any) -> None:
     """What is neither True nor False, or no confidence, was stored with the trial."""
     with pytest.raises(InputError, match="FullFeedback"):
-        checked_verdict(FullFeedback(), decision)
-    plain = checked_verdict(FullFeedback(), QueryDecision(np.bool_(True), "r"))  # type: ignore[arg-type]
+        checked_measurement(FullFeedback(), decision)
+    plain = checked_measurement(FullFeedback(), MeasurementChoice(np.bool_(True), "r"))  # type: ignore[arg-type]
     assert plain.measure is True
-    known = QueryDecision(True, "r", np.float32(0.5))  # type: ignore[arg-type]
-    assert type(checked_verdict(FullFeedback(), known).confidence) is float
+    known = MeasurementChoice(True, "r", np.float32(0.5))  # type: ignore[arg-type]
+    assert type(checked_measurement(FullFeedback(), known).confidence) is float

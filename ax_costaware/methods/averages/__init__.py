@@ -299,10 +299,10 @@ class Targets(Method):
                 ],
             )
 
-        verdict = at_price(problem, self.lmbda, gain_per_cost)
-        if verdict.reason is not None:
+        stops, record = at_price(problem, self.lmbda, gain_per_cost)
+        if stops is not None:
             return Stop(
-                f"Stopped: {verdict.reason}. Spent {money.spent:g}. {self._to_deploy(problem)}",
+                f"Stopped: {stops}. Spent {money.spent:g}. {self._to_deploy(problem)}",
                 is_final=False,
             )
         acquisition, chosen = self._chosen(problem, region, money, optima)
@@ -327,7 +327,7 @@ class Targets(Method):
                 "recommendation": recommendation_record(best),
                 **chosen.details,
                 **money.record(),
-                **verdict.record,
+                **record,
                 **region.known,
             },
             value=chosen.information / chosen.cost,

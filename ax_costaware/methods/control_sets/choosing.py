@@ -8,7 +8,7 @@ maximisation.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -21,9 +21,9 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.checks import allowed_sets
 from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.methods.control_sets.values import ControlSetValues
-from ax_costaware.methods.stopping import Verdict, at_price
+from ax_costaware.methods.stopping import at_price
 from ax_costaware.policies import (
-    ControlSetDecision,
+    ControlSetChoice,
     ControlSetHistory,
     PastDecision,
 )
@@ -49,40 +49,39 @@ def choose(problem: Problem, method: ControlSets) -> Decision | Stop:
     if not any(able):
         return _stop(values, _exhausted(values, least))
     payable = [i for i, is_able in enumerate(able) if is_able]
-    verdict = at_price(problem, method.lmbda, lambda: values.gain_per_cost(payable))
-    if verdict.reason is not None:
-        stop = _stop(values, f"Stopped: {verdict.reason}. Spent {values.money.spent:g}.")
+    stops, record = at_price(problem, method.lmbda, lambda: values.gain_per_cost(payable))
+    if stops is not None:
+        stop = _stop(values, f"Stopped: {stops}. Spent {values.money.spent:g}.")
         return replace(stop, is_final=False)
     rule: Any = values.rule
     orient = getattr(rule, "oriented", None)
     rule = rule if orient is None else orient(problem.minimize)
     passed_over: list[str] = []
     while any(able):
-        decision = rule.decide(history_of(values, able), values)
-        decision = checked_choice(rule, able, decision)
-        cost = values.cost_of(decision.index)
+        choice = checked_choice(rule, able, rule.decide(history_of(values, able), values))
+        cost = values.cost_of(choice.index)
         if values.money.pays(None if cost is None else cost.mean):
-            return _decision(values, decision, passed_over, verdict)
+            return _decision(values, choice, passed_over, record)
         # Its average was affordable, or some of its values are.
-        able[decision.index] = False
-        passed_over.append(method.names[decision.index])
+        able[choice.index] = False
+        passed_over.append(method.names[choice.index])
     limit = "that" if values.money.capped else "what is left of it"
     return _stop(values, f"{method.exhausted(problem, values.money)} {_dear(passed_over, limit)}.")
 
 
 def _decision(
     values: ControlSetValues,
-    decision: ControlSetDecision,
+    choice: ControlSetChoice,
     passed_over: Sequence[str],
-    verdict: Verdict,
+    record: Mapping[str, float | str],
 ) -> Decision:
     method = values.method
-    ((point, value),) = values.found([decision.index])
-    cost, names = values.cost_of(decision.index), method.names
-    chosen = method.control_sets[decision.index]
+    ((point, value),) = values.found([choice.index])
+    cost, names = values.cost_of(choice.index), method.names
+    chosen = method.control_sets[choice.index]
     arm = values.space.arm(chosen, values.space.controlled(point, chosen.parameters))
-    reason = decision.reason
-    chances = values.space.log_chances(point.unsqueeze(0), [decision.index])
+    reason = choice.reason
+    chances = values.space.log_chances(point.unsqueeze(0), [choice.index])
     if not values.is_feasible:
         reason = (
             f"No query is feasible with a probability of {method.feasible:g} yet, and values are "
@@ -94,21 +93,21 @@ def _decision(
         limit = "max_trial_cost" if values.money.capped else "what is left of the budget"
         reason += f" {_dear(passed_over, limit)}, and passed over."
     details = {
-        "in_play": [names[i] for i in decision.in_play],
-        "values": {names[i]: float(v) for i, v in decision.values.items()},
+        "in_play": [names[i] for i in choice.in_play],
+        "values": {names[i]: float(v) for i, v in choice.values.items()},
         "rule": repr(method.rule),
         "problem": method.problem_digest,
         **values.money.record(),
-        **verdict.record,
+        **record,
         **({} if chances is None else {"feasibility": float(chances.exp())}),
-        "state": dict(decision.state),
+        "state": dict(choice.state),
     }
     is_priced_alike = not (method.learns_costs or values.space.costs.ranges)
     if method.switching_cost is not None or not is_priced_alike:
         # Expected costs and their standard errors of those in play, as far as looked at.
         details["costs"] = {
             names[i]: [found.mean, found.standard_error]
-            for i in decision.in_play
+            for i in choice.in_play
             if values.is_priced(i) and (found := values.cost_of(i)) is not None
         }
     return Decision(

@@ -18,8 +18,8 @@ from typing import ClassVar, TypeAlias
 from ax_costaware.core.model import FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Decision, Problem, Stop
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods.gittins.assessment import assess
 from ax_costaware.methods.gittins.search import PER_COST
-from ax_costaware.methods.gittins.weighing import weigh
 from ax_costaware.methods.priced import PricedMethod
 from ax_costaware.models.matern_gp import MaternGP
 from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
@@ -122,7 +122,7 @@ class Gittins(PricedMethod):
 
     def decide(self, problem: Problem) -> Decision | Stop:
         """The trial that is most worth its cost; or that none is, or none can be paid."""
-        return weigh(self, problem, self.rule).answer
+        return assess(self, problem, self.rule).answer
 
     def _check_lambda_and_stop(self) -> None:
         decay, stop = self.decay, self.stop

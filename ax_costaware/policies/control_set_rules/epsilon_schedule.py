@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ax_costaware.policies.control_set_rules.rule import (
-    ControlSetDecision,
+    ControlSetChoice,
     ControlSetHistory,
     Evaluate,
     Mask,
@@ -86,7 +86,7 @@ class EpsilonSchedule:
         """Epsilon of decision number ``t``, from 1, in raw units of the objective."""
         return float(self.initial * t**-self.power * self.ratio ** (t - 1))
 
-    def decide(self, history: ControlSetHistory, evaluate: Evaluate) -> ControlSetDecision:
+    def decide(self, history: ControlSetHistory, evaluate: Evaluate) -> ControlSetChoice:
         """Choose a control set; see ``ControlSetRule.decide``.
 
         The choice is that of evaluating every control set, of which only those that can matter are
@@ -110,7 +110,7 @@ class EpsilonSchedule:
                 f"the cheapest control sets within epsilon of it cost {cost:g}, and "
                 f"{history.describe(index)} has the largest value of these, {value:.6g}."
             )
-        return ControlSetDecision(
+        return ControlSetChoice(
             index=index, reason=reason, in_play=tuple(in_play), values=seen.values
         )
 

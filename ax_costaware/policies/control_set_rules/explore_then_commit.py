@@ -16,7 +16,7 @@ from typing import Any
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.policies.control_set_rules.rule import (
-    ControlSetDecision,
+    ControlSetChoice,
     ControlSetHistory,
     Evaluate,
     SeenValues,
@@ -119,7 +119,7 @@ class ExploreThenCommit:
         plays = self.plays_per_group(costs)
         return math.fsum(n * costs[group[0]] for n, group in zip(plays, groups, strict=True))
 
-    def decide(self, history: ControlSetHistory, evaluate: Evaluate) -> ControlSetDecision:
+    def decide(self, history: ControlSetHistory, evaluate: Evaluate) -> ControlSetChoice:
         """Choose a control set; see ``ControlSetRule.decide``.
 
         Raises:
@@ -145,7 +145,7 @@ class ExploreThenCommit:
         seen = SeenValues(evaluate)
         seen.look(maximal(history.contained, in_play))
         index = history.largest(seen.values, seen.values)
-        return ControlSetDecision(
+        return ControlSetChoice(
             index=index,
             reason=f"{because}: {history.describe(index)} has the largest value, "
             f"{seen.values[index]:.6g}.",

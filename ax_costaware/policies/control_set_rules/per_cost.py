@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ax_costaware.policies.control_set_rules.rule import (
-    ControlSetDecision,
+    ControlSetChoice,
     ControlSetHistory,
     Evaluate,
     EvaluateBounds,
@@ -48,7 +48,7 @@ class LargestValuePerCost:
     def __repr__(self) -> str:
         return f"LargestValuePerCost({', '.join(given_fields(self))})"
 
-    def decide(self, history: ControlSetHistory, evaluate: Evaluate) -> ControlSetDecision:
+    def decide(self, history: ControlSetHistory, evaluate: Evaluate) -> ControlSetChoice:
         """Choose a control set; see ``ControlSetRule.decide``.
 
         Raises:
@@ -72,7 +72,7 @@ class LargestValuePerCost:
         index = history.largest(ratios, ratios)
         at = "cost" if history.is_priced(index) else "a cost that is not known yet, taken to be"
         others = f"Of the {len(affordable)} affordable control sets"
-        return ControlSetDecision(
+        return ControlSetChoice(
             index=index,
             reason=f"{others if affordable[1:] else 'Nothing else is affordable:'} "
             f"{history.describe(index)} has the largest {what} per cost, {ratios[index]:.6g}: the "

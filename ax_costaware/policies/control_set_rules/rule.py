@@ -90,10 +90,10 @@ class PastDecision:
     """What its trial takes from the budget: the reported cost, else the expected one."""
 
     state: Mapping[str, Any] = field(default_factory=dict)
-    """``ControlSetDecision.state`` of that decision; empty while it is no trial yet."""
+    """``ControlSetChoice.state`` of that decision; empty while it is no trial yet."""
 
     values: Mapping[int, float] = field(default_factory=dict)
-    """``ControlSetDecision.values`` of that decision."""
+    """``ControlSetChoice.values`` of that decision."""
 
     comparable: bool = True
     """Whether the control sets, the laws of the inputs and the objective were those of now, so that
@@ -221,8 +221,8 @@ class ControlSetHistory:
 
 
 @dataclass(frozen=True)
-class ControlSetDecision:
-    """Which control set to play, and why."""
+class ControlSetChoice:
+    """The control set that a rule chose, and why."""
 
     index: int
     """Index of the control set, in declared order."""
@@ -236,7 +236,7 @@ class ControlSetDecision:
     values: dict[int, float]
     """The values that the rule asked for, by index."""
 
-    state: dict[str, Any] = field(default_factory=dict)
+    state: Mapping[str, Any] = field(default_factory=dict)
     """What the rule will want to read again, as plain JSON; it is stored with the trial."""
 
 
@@ -244,7 +244,7 @@ class ControlSetDecision:
 class ControlSetRule(Protocol):
     """A rule that chooses a control set, such as ``ExploreThenCommit``."""
 
-    def decide(self, history: ControlSetHistory, evaluate: Evaluate) -> ControlSetDecision:
+    def decide(self, history: ControlSetHistory, evaluate: Evaluate) -> ControlSetChoice:
         """Choose a control set.
 
         Args:
@@ -351,28 +351,29 @@ def cost_groups(costs: Sequence[float]) -> list[tuple[int, ...]]:
 
 
 def checked_choice(
-    rule: ControlSetRule, affordable: Sequence[bool], decision: ControlSetDecision
-) -> ControlSetDecision:
-    """What a rule decided, if it can be played: a rule may be a user's.
+    rule: ControlSetRule, affordable: Sequence[bool], choice: ControlSetChoice
+) -> ControlSetChoice:
+    """Return what a rule chose, checked: a rule may be a user's.
 
     Args:
         rule: The rule.
         affordable: Which control sets it could choose.
-        decision: Its decision.
+        choice: What it chose.
 
     Returns:
         The same, with a plain index.
 
     Raises:
-        InputError: If it is no decision, of none of these, without a reason, or names others.
+        InputError: If it is no ``ControlSetChoice``, or of none of these, or without a reason, or
+            names others.
     """
     able = [index for index, is_able in enumerate(affordable) if is_able]
-    what = f"{type(rule).__name__} decided on {decision!r}: expected"
-    if not isinstance(decision, ControlSetDecision) or not isinstance(decision.reason, str):
-        raise InputError(f"{what} a ControlSetDecision, with a reason.")
-    index = plain_value(decision.index)
+    what = f"{type(rule).__name__} chose {choice!r}: expected"
+    if not isinstance(choice, ControlSetChoice) or not isinstance(choice.reason, str):
+        raise InputError(f"{what} a ControlSetChoice, with a reason.")
+    index = plain_value(choice.index)
     if not isinstance(index, Integral) or index not in able:
         raise InputError(f"{what} the index of one that can be played, of {able}.")
-    if not {*decision.in_play, *decision.values} <= {*range(len(affordable))}:
+    if not {*choice.in_play, *choice.values} <= {*range(len(affordable))}:
         raise InputError(f"{what} in_play and values by indices from 0 to {len(affordable) - 1}.")
-    return replace(decision, index=int(index))
+    return replace(choice, index=int(index))

@@ -44,7 +44,7 @@ from typing import Any
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.policies.control_set_rules.rule import (
-    ControlSetDecision,
+    ControlSetChoice,
     ControlSetHistory,
     Evaluate,
     EvaluateBounds,
@@ -136,7 +136,7 @@ class UnknownCosts:
             return self
         return replace(self, worst_value=-self.worst_value)
 
-    def decide(self, history: ControlSetHistory, evaluate: Evaluate) -> ControlSetDecision:
+    def decide(self, history: ControlSetHistory, evaluate: Evaluate) -> ControlSetChoice:
         """Choose a control set; see ``ControlSetRule.decide``.
 
         Raises:
@@ -194,7 +194,7 @@ class UnknownCosts:
 
     def _explore(
         self, history: ControlSetHistory, evaluate: EvaluateBounds, index: int, lower: float
-    ) -> ControlSetDecision:
+    ) -> ControlSetChoice:
         seen = SeenValues(evaluate)
         seen.look([index])
         upper = self._upper(evaluate, [index])
@@ -202,7 +202,7 @@ class UnknownCosts:
         limit = ""
         if history.budget is not None:
             limit = f", on which {spent:g} of at most {self._share(history):g} was spent"
-        return ControlSetDecision(
+        return ControlSetChoice(
             index=index,
             reason=f"Exploring every control set in turn{limit}: {history.describe(index)} comes "
             f"next; its upper bound is {upper[index]:.6g}.",
@@ -217,7 +217,7 @@ class UnknownCosts:
         evaluate: EvaluateBounds,
         affordable: Sequence[int],
         lower: float,
-    ) -> ControlSetDecision:
+    ) -> ControlSetChoice:
         seen = SeenValues(evaluate)
         present = self._upper(evaluate, affordable)
         worst = evaluate.worst() if self.worst_value is None else self.worst_value
@@ -257,7 +257,7 @@ class UnknownCosts:
         reason += "."
         if reset:
             reason += " No control set had reached the running bounds, which start anew."
-        return ControlSetDecision(
+        return ControlSetChoice(
             index=index,
             reason=reason,
             in_play=tuple(qualified),

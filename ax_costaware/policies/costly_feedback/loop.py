@@ -41,10 +41,10 @@ from ax_costaware.policies.costly_feedback.plain_values import (
 )
 from ax_costaware.policies.query_rules import (
     FeedbackRule,
+    MeasurementChoice,
     Prospect,
-    QueryDecision,
+    checked_measurement,
     checked_rule,
-    checked_verdict,
     default_rule,
 )
 from ax_costaware.queries.argument_checks import (
@@ -300,11 +300,11 @@ class CostlyFeedbackLoop:
         first = self._round - (self._round - 1) % self._forgetting.rounds
         return [observation for observation in self._history if observation.round >= first]
 
-    def _decide(self) -> tuple[Any, QueryDecision]:
+    def _decide(self) -> tuple[Any, MeasurementChoice]:
         now, rule = self._round, self._rule
         if self._learns and self._num_measured < _FIRST_FIT:
             key = self._domain.random_key(self._generator(now))
-            return key, QueryDecision(
+            return key, MeasurementChoice(
                 True,
                 f"measurement {self._num_measured + 1} of the first {_FIRST_FIT}, at random, from "
                 "which the model is learned",
@@ -312,7 +312,7 @@ class CostlyFeedbackLoop:
         beta = self._beta if isinstance(self._beta, float) else self._beta(now)
         if not self._block:
             if rule.compare is not None:
-                return self._start, QueryDecision(True, "nothing is known yet")
+                return self._start, MeasurementChoice(True, "nothing is known yet")
             choice = self._domain.at(self._start, now)
         else:
             choice = self._domain.choose(now, beta)
@@ -321,7 +321,7 @@ class CostlyFeedbackLoop:
             rivals = self._domain.rivals(choice, now, beta, rule.compare, rule.joint)
         draw = partial(next, self._draws())
         prospect = Prospect(choice.mean, choice.variance, beta, draw, rivals)
-        return choice.key, checked_verdict(rule, rule.decide(prospect))
+        return choice.key, checked_measurement(rule, rule.decide(prospect))
 
     def _learn(self) -> None:
         latest = list(self._history)[-_LARGEST_FIT:]

@@ -15,7 +15,7 @@ from ax_costaware.core.problem import Decision
 from ax_costaware.core.simulation import Outcome, Simulation, simulate
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
-from ax_costaware.policies import ControlSetDecision, ControlSetHistory, EvaluateBounds
+from ax_costaware.policies import ControlSetChoice, ControlSetHistory, EvaluateBounds
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.marginals import Marginal, Uniform
 from ax_costaware.space.parameters import Choice, Range, Row
@@ -94,7 +94,7 @@ class Asking:
 
     acquisition: ClassVar[str] = "mean"
 
-    def decide(self, history: ControlSetHistory, evaluate: EvaluateBounds) -> ControlSetDecision:
+    def decide(self, history: ControlSetHistory, evaluate: EvaluateBounds) -> ControlSetChoice:
         """Choose the last control set that can be paid."""
         every: Sequence[int] = history.affordable_indices()
         if not isinstance(evaluate, EvaluateBounds):
@@ -115,7 +115,7 @@ class Asking:
             "remaining": history.remaining,
         }
         values = dict(zip(every, told["values"], strict=True))  # type: ignore[call-overload]
-        return ControlSetDecision(every[-1], "It is the last.", tuple(every), values, told)
+        return ControlSetChoice(every[-1], "It is the last.", tuple(every), values, told)
 
 
 def told_by(decision: object) -> dict[str, Any]:

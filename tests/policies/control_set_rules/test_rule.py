@@ -10,7 +10,7 @@ import pytest
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.policies import (
-    ControlSetDecision,
+    ControlSetChoice,
     ControlSetHistory,
     ControlSetRule,
     EpsilonSchedule,
@@ -139,28 +139,28 @@ def test_history_refuses_to_be_empty() -> None:
 
 
 def test_decisions_compare_by_value() -> None:
-    decision = ControlSetDecision(1, "Because.", (0, 1), {1: 2.0})
-    assert decision == ControlSetDecision(1, "Because.", (0, 1), {1: 2.0})
-    assert decision != ControlSetDecision(0, "Because.", (0, 1), {1: 2.0})
+    decision = ControlSetChoice(1, "Because.", (0, 1), {1: 2.0})
+    assert decision == ControlSetChoice(1, "Because.", (0, 1), {1: 2.0})
+    assert decision != ControlSetChoice(0, "Because.", (0, 1), {1: 2.0})
 
 
 @pytest.mark.parametrize(
     ("decision", "message"),
     [
-        (None, "a ControlSetDecision, with a reason"),
-        (ControlSetDecision(0, None, (0,), {}), "with a reason"),  # type: ignore[arg-type]
-        (ControlSetDecision(-1, "Last.", (), {}), r"one that can be played, of \[0, 2\]"),
-        (ControlSetDecision(1, "Dear.", (), {}), r"one that can be played, of \[0, 2\]"),
-        (ControlSetDecision(3, "Far.", (), {}), r"one that can be played, of \[0, 2\]"),
-        (ControlSetDecision(0.5, "Half.", (), {}), "one that can be played"),  # type: ignore[arg-type]
-        (ControlSetDecision(0, "Some.", (0, 9), {}), "indices from 0 to 2"),
+        (None, "a ControlSetChoice, with a reason"),
+        (ControlSetChoice(0, None, (0,), {}), "with a reason"),  # type: ignore[arg-type]
+        (ControlSetChoice(-1, "Last.", (), {}), r"one that can be played, of \[0, 2\]"),
+        (ControlSetChoice(1, "Dear.", (), {}), r"one that can be played, of \[0, 2\]"),
+        (ControlSetChoice(3, "Far.", (), {}), r"one that can be played, of \[0, 2\]"),
+        (ControlSetChoice(0.5, "Half.", (), {}), "one that can be played"),  # type: ignore[arg-type]
+        (ControlSetChoice(0, "Some.", (0, 9), {}), "indices from 0 to 2"),
     ],
 )
 def test_what_a_rule_of_ones_own_may_choose(decision: Any, message: str) -> None:
     """What cannot be paid was played, and -1 was the last one."""
     affordable = (True, False, True)
-    with pytest.raises(InputError, match=f"ExploreThenCommit decided on .*{message}"):
+    with pytest.raises(InputError, match=f"ExploreThenCommit chose .*{message}"):
         checked_choice(ExploreThenCommit(1), affordable, decision)
-    good = ControlSetDecision(np.int64(2), "Good.", (0, 2), {2: 1.0})  # type: ignore[arg-type]
+    good = ControlSetChoice(np.int64(2), "Good.", (0, 2), {2: 1.0})  # type: ignore[arg-type]
     chosen = checked_choice(ExploreThenCommit(1), affordable, good)
     assert (chosen.index, type(chosen.index)) == (2, int)

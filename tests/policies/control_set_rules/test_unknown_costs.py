@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.policies import (
-    ControlSetDecision,
+    ControlSetChoice,
     ControlSetHistory,
     CostEstimate,
     PastDecision,
@@ -132,7 +132,7 @@ def play(
     return made
 
 
-def decide(where: ControlSetHistory, told: Told, **fields: Any) -> ControlSetDecision:
+def decide(where: ControlSetHistory, told: Told, **fields: Any) -> ControlSetChoice:
     """One decision of the rule with some fields of its own."""
     return UnknownCosts(**fields).decide(where, told)
 

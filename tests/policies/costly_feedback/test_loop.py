@@ -25,9 +25,9 @@ from ax_costaware.policies import (
     FullFeedback,
     LCBUCBRule,
     LogarithmicBeta,
+    MeasurementChoice,
     MixedRule,
     Prospect,
-    QueryDecision,
     QueryRule,
     ResetEvery,
 )
@@ -519,9 +519,9 @@ def test_what_no_loop_stored_is_refused(changes: dict[str, Any]) -> None:
 class OwnRule(FeedbackRule):
     """A rule of the user's."""
 
-    def decide(self, prospect: Prospect) -> QueryDecision:
+    def decide(self, prospect: Prospect) -> MeasurementChoice:
         """Measure."""
-        return QueryDecision(True, "always")
+        return MeasurementChoice(True, "always")
 
 
 @pytest.mark.parametrize(

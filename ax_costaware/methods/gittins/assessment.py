@@ -1,6 +1,6 @@
-"""Weighing whether another trial is worth its cost: the decision of the Gittins method.
+"""Assessment of whether another trial is worth its cost: the decision of the Gittins method.
 
-``weigh`` is asked by the loop, by ``should_stop``, and by the stopping rule for other strategies.
+``assess`` is called by the loop, by ``should_stop``, and by the stopping rule for other strategies.
 Inside, values have the sign of maximisation; what it returns has the objective's own.
 """
 
@@ -28,7 +28,7 @@ from ax_costaware.methods.gittins.prices import (
 from ax_costaware.methods.gittins.search import PER_COST, Found, Search
 from ax_costaware.methods.priced import cost_function
 from ax_costaware.models import LogNormalCostModel, PointPosterior
-from ax_costaware.policies.gittins import ImprovementPerCostStop, StopDecision
+from ax_costaware.policies.gittins import ImprovementPerCostStop
 from ax_costaware.space.parameters import Value
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _NONE_FEASIBLE = "No trial is as likely to be feasible as it has to be; the like
 
 
 @dataclass(frozen=True)
-class Weighed:
+class Assessment:
     """What a decision came to, and from what."""
 
     money: Money
@@ -112,7 +112,7 @@ class Weighed:
         return "a point that was not tried" if trial is None else f"trial {trial}"
 
 
-def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
+def assess(method: Gittins, problem: Problem, rule: StopRule | None) -> Assessment:
     """The trial that is most worth its cost, and whether a rule would run it.
 
     Args:
@@ -131,7 +131,7 @@ def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
     trial = None if row is None else problem.observed[row]
     inputs = problem.as_fixed(search.row_of(point) if trial is None else trial.inputs)
     was_run = trial is not None and problem.space.are_near(inputs, [trial.inputs], SAME_VALUE)[0]
-    weighed = Weighed(
+    assessment = Assessment(
         money,
         sign * best,
         trial.index if trial is not None and was_run else None,
@@ -140,11 +140,11 @@ def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
         is_feasible=is_feasible,
     )
     if not money.pays(None):
-        return replace(weighed, reason="the budget is used up")
-    verdict = StopDecision(False, "")
+        return replace(assessment, reason="the budget is used up")
+    stops, reason = False, ""
     try:
         if not is_feasible:
-            return _towards_feasible(search, weighed)
+            return _towards_feasible(search, assessment)
         relative = after = relative_lambda(method, problem)
         price = price_of_cost(search, relative, best)
         reach = search.reach(best)
@@ -160,49 +160,48 @@ def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
         by_improvement = isinstance(rule, ImprovementPerCostStop)
         index_at = partial(_index_at, search, best, criterion if by_improvement else None)
         if found is None:
-            return replace(weighed, reason=search.pays_for_none)
+            return replace(assessment, reason=search.pays_for_none)
         index = largest = index_at(found.point, price)
         compared = None
         # That a trial is worth its cost was said before it came back to one that runs.
         if rule is not None and (count or not problem.known):
             hand = reach if count else best
-            verdict, looked_at = _verdict(search, rule, found, index_at, price, hand)
+            (stops, reason), looked_at = _asked(search, rule, found, index_at, price, hand)
             compared = sign * looked_at, rule.price(price)
-            if verdict.stop and rule.lmbda is None and is_provisional(method, problem):
-                verdict = StopDecision(False, _PROVISIONAL)
+            if stops and rule.lmbda is None and is_provisional(method, problem):
+                stops, reason = False, _PROVISIONAL
         if method.acquisition == "gittins" and under_way is not None and index <= reach:
             # Beside what is under evaluation nothing is worth the price: the trial that would
             # be at the highest price below it, and not once more one that is pending.
             found = search.best(search.improvement(reach)) or found
             index = index_at(found.point, price)
     except SpaceExhausted:
-        return replace(weighed, reason=SpaceExhausted.REASON)
-    reason = verdict.reason
-    if verdict.stop and found.restricted:
+        return replace(assessment, reason=SpaceExhausted.REASON)
+    if stops and found.restricted:
         payer = "max_trial_cost" if money.capped else "what is left of the budget"
         reason += f", of those that {payer} pays for"
     # In the middle of a batch nothing is known that was not known at its start.
     if relative is not None and method.decay is not None and not count:
         after = method.decay.after(relative, largest, best)
     return replace(
-        weighed,
+        assessment,
         reason=reason,
-        stop=verdict.stop,
-        decision=_decision(search, weighed, found, sign * index, price, (relative, after)),
+        stop=stops,
+        decision=_decision(search, assessment, found, sign * index, price, (relative, after)),
         compared=compared,
     )
 
 
-def _towards_feasible(search: Search[Gittins], weighed: Weighed) -> Weighed:
+def _towards_feasible(search: Search[Gittins], assessment: Assessment) -> Assessment:
     """The trial that is likeliest to be feasible per cost; what it is worth is asked later."""
     found = search.best(search.likeliest())
     if found is None:
-        return replace(weighed, reason=search.pays_for_none)
+        return replace(assessment, reason=search.pays_for_none)
     return replace(
-        weighed,
+        assessment,
         reason="no trial is feasible yet, and this one is the likeliest to be, per cost",
         stop=False,
-        decision=_decision(search, weighed, found),
+        decision=_decision(search, assessment, found),
     )
 
 
@@ -233,18 +232,18 @@ def _index_at(
         return float(search.index(price)(point.reshape(1, 1, -1)))
 
 
-def _verdict(
+def _asked(
     search: Search[Gittins],
     rule: StopRule,
     found: Found,
     index_at: Callable[[Tensor, float], float],
     price: float,
     best: float,
-) -> tuple[StopDecision, float]:
+) -> tuple[tuple[bool, str], float]:
     """What a stopping rule says, of its own maximum where the search was for another criterion.
 
     Returns:
-        Whether to stop, and the index that was looked at.
+        Whether to stop and why, and the index that was looked at.
     """
     own, acquisition = rule.price(price), search.method.acquisition
     if isinstance(rule, ImprovementPerCostStop):
@@ -261,7 +260,7 @@ def _verdict(
 
 def _decision(
     search: Search[Gittins],
-    weighed: Weighed,
+    assessment: Assessment,
     found: Found,
     index: float | None = None,
     price: float | None = None,
@@ -271,7 +270,7 @@ def _decision(
 
     Args:
         search: What it was found by.
-        weighed: What it is compared with.
+        assessment: What it is compared with.
         found: The trial.
         index: Its Gittins index, in the objective's own sign; None before anything is feasible.
         price: The lambda in force; None before anything is feasible.
@@ -293,15 +292,15 @@ def _decision(
     feasible: dict[str, float | None] = {}
     if search.feasibility is not None:
         chance = float(search.feasibility.probability(X))
-        feasible = {"feasibility": chance, "incumbent_feasibility": weighed.chance}
+        feasible = {"feasibility": chance, "incumbent_feasibility": assessment.chance}
     return Decision(
         parameters=row,
-        why=_why(method, weighed, index, price, feasible.get("feasibility")),
+        why=_why(method, assessment, index, price, feasible.get("feasibility")),
         expected_cost=found.cost if declared is None else declared,
         details={
             "index": index,
-            "incumbent": weighed.incumbent if is_priced else None,
-            "incumbent_trial": weighed.incumbent_trial if is_priced else None,
+            "incumbent": assessment.incumbent if is_priced else None,
+            "incumbent_trial": assessment.incumbent_trial if is_priced else None,
             "mean": problem.sign * float(mean),
             "standard_deviation": float(variance) ** 0.5,
             "lambda": price,
@@ -323,7 +322,7 @@ def _decision(
 
 def _why(
     method: Gittins,
-    weighed: Weighed,
+    assessment: Assessment,
     index: float | None,
     price: float | None,
     chance: float | None,
@@ -333,7 +332,7 @@ def _why(
         return (
             f"No trial is feasible with a probability of {method.feasible:g} yet, and this one is "
             f"the likeliest to be, per cost: with a probability of {chance:.3g}, where "
-            f"{weighed.named} has {weighed.chance:.3g}."
+            f"{assessment.named} has {assessment.chance:.3g}."
         )
     first = f"Its Gittins index, {index:.6g}, is the best"
     if method.acquisition != "gittins":
@@ -343,7 +342,7 @@ def _why(
     return (
         f"{first} at a price of {price:.6g} for a unit of cost "
         f"({_SOURCES[method.lambda_source]}); the best posterior mean so far is "
-        f"{weighed.incumbent:.6g}, of {weighed.named}.{last}"
+        f"{assessment.incumbent:.6g}, of {assessment.named}.{last}"
     )
 
 
