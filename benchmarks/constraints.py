@@ -143,7 +143,7 @@ class BoTorchPerCost(Method):
             )
         else:
             of = LogProbabilityOfFeasibility(ModelListGP(*models), bounds)
-        point, _ = problem.maximize(_PerCost(of, tasks()[self.task].cost), {})
+        point = problem.maximize(_PerCost(of, tasks()[self.task].cost), {}).point
         (row,) = problem.space.decode(point.unsqueeze(0))
         return Decision(row, "It has the largest constrained improvement per cost.")
 

@@ -207,8 +207,8 @@ def run(task: tuple[Setting, str, int]) -> dict[str, Any]:
                 model, bounds, [problem.control_sets[i] for i in indices], nodes, weights, 2.0,
                 acquisition=acquisition, product=product, seed=1_000_000 * seed + trial,
             )  # fmt: skip
-            found.update(zip(indices, optima.points, strict=True))
-            values: list[float] = optima.values.tolist()
+            found.update(zip(indices, optima.point, strict=True))
+            values: list[float] = optima.value.tolist()
             return values
 
         history = ControlSetHistory(
@@ -245,8 +245,8 @@ def _recommend(
         model, bounds, problem.control_sets, truth.nodes[:64], torch.full((64,), 1 / 64).double(),
         acquisition="mean", product=product,
     )  # fmt: skip
-    index = int(optima.values.argmax())
-    return truth.value(problem.control_sets[index], optima.points[index])
+    index = int(optima.value.argmax())
+    return truth.value(problem.control_sets[index], optima.point[index])
 
 
 def cached_best(truth: Truth, seed: int = 0) -> float:

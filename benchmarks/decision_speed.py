@@ -136,7 +136,7 @@ def _subsets_case(rule: Any, plays_left: bool, n: int = 100) -> Callable[[], flo
                 optima = optimize_control_sets(
                     model, unit_cube(dim), chosen, nodes, weights, product=product, seed=seed
                 )
-                return optima.values.tolist()
+                return optima.value.tolist()
 
             return rule.decide(history, evaluate)
 
@@ -216,10 +216,10 @@ def shortfalls(arguments: tuple[str, int]) -> list[list[float]]:
         answer = torch.stack(
             [
                 score(x.reshape(1, 1, -1)).squeeze()
-                for score, x in zip(fine, optima.points, strict=True)
+                for score, x in zip(fine, optima.point, strict=True)
             ]
         )
-    chosen = optima.values.argmax()
+    chosen = optima.value.argmax()
     return [answer.tolist(), reference.tolist(), [float(answer[chosen])]]
 
 

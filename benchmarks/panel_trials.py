@@ -63,7 +63,7 @@ class PlainAx(Method):
         acquisition = qLogNoisyExpectedImprovement(
             problem.model, problem.evaluated, prune_baseline=True
         )
-        point, _ = problem.maximize(acquisition, {})
+        point = problem.maximize(acquisition, {}).point
         (row,) = problem.space.decode(point.unsqueeze(0))
         return Decision(row, "It has the largest noisy expected improvement.")
 

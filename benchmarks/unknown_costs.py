@@ -128,19 +128,19 @@ class Values:
 
     def __call__(self, indices: Sequence[int]) -> list[float]:
         optima = self._search(indices, self.acquisition)
-        self.found.update(zip(indices, optima.points, strict=True))
-        values: list[float] = optima.values.tolist()
+        self.found.update(zip(indices, optima.point, strict=True))
+        values: list[float] = optima.value.tolist()
         return values
 
     def lower(self, indices: Sequence[int], pointwise: bool = False) -> list[float]:
         name = "lcb" if pointwise else "lower"
-        values: list[float] = self._search(indices, name, effort=2).values.tolist()
+        values: list[float] = self._search(indices, name, effort=2).value.tolist()
         return values
 
     def upper(self, indices: Sequence[int], pointwise: bool = False) -> list[float]:
         if pointwise:
             return self(indices)
-        values: list[float] = self._search(indices, "upper", effort=2).values.tolist()
+        values: list[float] = self._search(indices, "upper", effort=2).value.tolist()
         return values
 
     def worst(self) -> float:
@@ -288,8 +288,8 @@ class Run:
             model, self.bounds, [sets[i] for i in tops], self.nodes, self.weights,
             acquisition="mean", product=self.product,
         )  # fmt: skip
-        best = int(optima.values.argmax())
-        return self.truth.value(sets[tops[best]], optima.points[best])
+        best = int(optima.value.argmax())
+        return self.truth.value(sets[tops[best]], optima.point[best])
 
 
 def cached_best(setting: Setting, problem: Problem, truth: Truth) -> list[float]:

@@ -4,8 +4,7 @@ from ax_costaware.acquisition.conditional_entropy_search import (
     ConditionalJointEntropySearch,
     ConditionalMaxValueEntropySearch,
 )
-from ax_costaware.acquisition.confidence_search import ConfidenceOptima, ConfidenceSearch
-from ax_costaware.acquisition.control_set_search import ControlSetOptima
+from ax_costaware.acquisition.confidence_search import ConfidenceSearch
 from ax_costaware.acquisition.control_sets import (
     ExpectedUpperConfidenceBound,
     PartialQueryLogExpectedImprovement,
@@ -18,6 +17,7 @@ from ax_costaware.acquisition.cost_aware_analytic import (
 )
 from ax_costaware.acquisition.gittins_index import expected_spend, gittins_index, lambda_for_budget
 from ax_costaware.acquisition.noisy_improvement import LogNoisyExpectedImprovementPerCost
+from ax_costaware.acquisition.optimize import Optimum
 from ax_costaware.acquisition.standard_normal import (
     noisy_truncated_information,
     truncated_information,
@@ -32,13 +32,12 @@ from ax_costaware.acquisition.target_optima import (
 __all__ = [
     "ConditionalJointEntropySearch",
     "ConditionalMaxValueEntropySearch",
-    "ConfidenceOptima",
     "ConfidenceSearch",
-    "ControlSetOptima",
     "ExpectedUpperConfidenceBound",
     "LogExpectedImprovementPerCost",
     "LogNoisyExpectedImprovementPerCost",
     "LogTargetImprovementPerCost",
+    "Optimum",
     "PandoraBoxGittinsIndex",
     "PartialQueryLogExpectedImprovement",
     "TargetSpace",

@@ -19,6 +19,7 @@ from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
 from ax_costaware.acquisition.local_search import SAME_OPTIMUM, LocalSearch
+from ax_costaware.acquisition.optimize import Optimum
 from ax_costaware.acquisition.starts import spaced_best
 from ax_costaware.models.posterior_now import Comparison, PosteriorNow
 from ax_costaware.space.elimination import Elimination, LinearConstraints
@@ -41,27 +42,6 @@ _MARGIN = 2e-3
 
 # A spread this small compares means only.
 _SMALLEST_VARIANCE = 1e-300
-
-
-@dataclass(frozen=True, eq=False)
-class ConfidenceOptima:
-    """The largest upper confidence bound of a round."""
-
-    point: Tensor
-    """Where it is, ``d``."""
-
-    mean: float
-    """Posterior mean there."""
-
-    variance: float
-    """Posterior variance there."""
-
-    value: float
-    """The bound."""
-
-    local_optima: Tensor
-    """``k x d`` local optima of the bound, the point first and then the better ones first; one for
-    each hill, not all the small ones that noise makes on it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,11 +88,15 @@ class ConfidenceSearch:
     def _local(self) -> LocalSearch:
         return LocalSearch(self.bounds, self.held, self.inequality_constraints, self.elimination)
 
-    def upper_confidence_bound(self, beta: float) -> ConfidenceOptima:
+    def upper_confidence_bound(self, beta: float) -> Optimum[Tensor]:
         """Search for the largest ``mean + sqrt(beta) * standard deviation``.
 
         Args:
             beta: The squared weight of the standard deviation, >= 0.
+
+        Returns:
+            The local optima, ``k x d``, best first, and the bounds there, ``k``. There is one for
+            each hill, not all the small ones that noise makes on it.
         """
 
         def bound(X: Tensor) -> Tensor:
@@ -124,16 +108,15 @@ class ConfidenceSearch:
 
         _, ends = self._local.climb(value, self._points(), self.num_restarts)
         with torch.no_grad():
-            bounds, values = bound(ends), value(ends)
-            optima = ends[spaced_best(values, self._local.to_unit(ends), len(ends), SAME_OPTIMUM)]
-            mean, variance = (float(moment[0]) for moment in self.posterior(optima[:1]))
-        return ConfidenceOptima(optima[0], mean, variance, float(bounds[values.argmax()]), optima)
+            unit = self._local.to_unit(ends)
+            optima = ends[spaced_best(value(ends), unit, len(ends), SAME_OPTIMUM)]
+            return Optimum(optima, bound(optima))
 
-    def rivals(self, found: ConfidenceOptima, compare: Compare, joint: bool) -> Comparison:
-        """The moments of ``rival_points``, beside the point of the round."""
-        points = self.rival_points(found.point, found.local_optima[1:], compare, joint)
+    def rivals(self, optima: Tensor, compare: Compare, joint: bool) -> Comparison:
+        """Moments of the rivals of the best local optimum; ``optima`` are all, ``k x d``."""
+        points = self.rival_points(optima[0], optima[1:], compare, joint)
         with torch.no_grad():
-            return self.posterior.compare(points, found.point)
+            return self.posterior.compare(points, optima[0])
 
     def rival_points(self, point: Tensor, optima: Tensor, compare: Compare, joint: bool) -> Tensor:
         """Points, ``k x d``, that the point of a round may be confused with.

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.local_search import ascend
 from ax_costaware.acquisition.objectives import ControlSetObjective
+from ax_costaware.acquisition.optimize import Optimum
 from ax_costaware.acquisition.partial_query import rows_by_set
 from ax_costaware.acquisition.starts import SearchDomain, raw_points, spaced_best
 from ax_costaware.space.discrete import exchanges
@@ -47,16 +47,6 @@ EVALUATED_ROWS = 1024
 
 # Rounds of trying other discrete values; each that helps is followed by another local search.
 DISCRETE_ROUNDS = 3
-
-
-class ControlSetOptima(NamedTuple):
-    """The best query of every control set."""
-
-    points: Tensor
-    """``s x d``, in the model's input space; uncontrolled columns hold the default."""
-
-    values: Tensor
-    """``s`` values of the acquisition function there."""
 
 
 class ControlSetSearch:
@@ -93,7 +83,7 @@ class ControlSetSearch:
 
     def run(
         self, near: Tensor, num_restarts: int | None, raw_samples: int | None, seed: int
-    ) -> ControlSetOptima:
+    ) -> Optimum[Tensor]:
         """Screen, search, polish, and try other discrete values."""
         X, sets = self.starts(near, num_restarts, raw_samples, seed)
         X, values = self.climb(X, sets, SEARCH_ITERATIONS, coarse=True)
@@ -106,7 +96,7 @@ class ControlSetSearch:
                 break
             X, values = self.climb(X, sets, SEARCH_ITERATIONS)
         best = self.leaders(values, sets, 1)
-        return ControlSetOptima(X[best], values[best])
+        return Optimum(X[best], values[best])
 
     def starts(
         self,

@@ -32,7 +32,7 @@ from ax_costaware.acquisition.check import (
     check_nodes,
     check_pending,
 )
-from ax_costaware.acquisition.control_set_search import ControlSetOptima, ControlSetSearch
+from ax_costaware.acquisition.control_set_search import ControlSetSearch
 from ax_costaware.acquisition.criteria import (
     MEAN,
     AcquisitionName,
@@ -47,6 +47,7 @@ from ax_costaware.acquisition.objectives import (
     build_objectives,
     near_and_lengths,
 )
+from ax_costaware.acquisition.optimize import Optimum
 from ax_costaware.acquisition.partial_query import QueryNodes
 from ax_costaware.acquisition.pointwise import PointwiseAcquisition, takes_its_inputs
 from ax_costaware.acquisition.starts import SearchDomain
@@ -97,7 +98,7 @@ def optimize_control_sets(
     costs: QueryCosts | None = None,
     posterior: PointPosterior | None = None,
     seed: int = 0,
-) -> ControlSetOptima:
+) -> Optimum[Tensor]:
     r"""Maximise an acquisition function over the values of each of several control sets.
 
     Args:
@@ -214,12 +215,13 @@ def optimize_control_sets(
             )
         searched = objective if costs is None else costs.of(objective, part)
         search = ControlSetSearch(searched, domain, chosen, lengths, logarithmic)
-        best, worth = search.run(near, num_restarts, raw_samples, seed)
+        found = search.run(near, num_restarts, raw_samples, seed)
+        best, worth = found.point, found.value
         if costs is not None:
             with torch.no_grad():
                 worth = objective(best, torch.arange(len(part)))
         points[part], values[part] = best.to(points), worth.to(values)
-    return ControlSetOptima(points, values.exp() if logarithmic else values)
+    return Optimum(points, values.exp() if logarithmic else values)
 
 
 def _best_mean(

@@ -63,8 +63,8 @@ def recommendations(space: QuerySpace) -> dict[int, ExpectedValue]:
         for trial in earlier:
             then = without_later(model, torch.from_numpy(rows <= trial))
             optima = space.best_means(sets, trial + 1, then)
-            best = int(optima.values.argmax())
-            (found[trial],) = expected_values(space, optima.points[[best]].detach(), [sets[best]])
+            best = int(optima.value.argmax())
+            (found[trial],) = expected_values(space, optima.point[[best]].detach(), [sets[best]])
     now = method.recommend(problem)[0]
     return {**found, last: ExpectedValue(str(now.control_set), now.mean, now.standard_deviation)}
 

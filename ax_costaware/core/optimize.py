@@ -17,9 +17,10 @@ from botorch.optim.optimize_mixed import optimize_acqf_mixed_alternating
 from torch import Tensor
 
 from ax_costaware.acquisition.local_search import LocalSearch
+from ax_costaware.acquisition.optimize import Optimum
 from ax_costaware.core.decision import has_much_noise
 from ax_costaware.core.method import Method
-from ax_costaware.core.problem import Maximum, Problem, SpaceExhausted
+from ax_costaware.core.problem import Problem, SpaceExhausted
 from ax_costaware.exceptions import InputError
 from ax_costaware.space.discrete import read, satisfied
 from ax_costaware.space.finite_spaces import all_points, untried
@@ -117,7 +118,7 @@ def maximize(
     acquisition: AcquisitionFunction,
     options: Mapping[str, Any],
     held: Mapping[int, float] | None = None,
-) -> Maximum:
+) -> Optimum[float]:
     """Return the best point of an acquisition function, see ``Maximize``.
 
     Args:
@@ -148,7 +149,7 @@ def maximize(
         **{**OPTIMIZER, **options},
     )
     with torch.no_grad():
-        return Maximum(X[0].detach(), float(acquisition(X.unsqueeze(0))))
+        return Optimum(X[0].detach(), float(acquisition(X.unsqueeze(0))))
 
 
 def maximum_within(
@@ -156,7 +157,7 @@ def maximum_within(
     acquisition: AcquisitionFunction,
     options: Mapping[str, Any],
     held: Mapping[int, float] | None = None,
-) -> Maximum:
+) -> Optimum[float]:
     """The best point of an acquisition function; of finitely many the best that was not tried.
 
     Few points are all looked at. Of more, numbers climb from the best quasi-random points, and from
@@ -191,7 +192,7 @@ def _climbed(
     acquisition: AcquisitionFunction,
     options: Mapping[str, Any],
     held: Mapping[int, float],
-) -> Maximum | None:
+) -> Optimum[float] | None:
     """The best point of a space of many; None if every one that was looked at was tried."""
     space = problem.space
     points = space.sobol_points(options["raw_samples"], 0, held)
@@ -259,7 +260,9 @@ def possible(problem: Problem, points: Tensor) -> Tensor:
     return untried(points.to(tried), failed)
 
 
-def _best(problem: Problem, acquisition: AcquisitionFunction, points: Tensor) -> Maximum | None:
+def _best(
+    problem: Problem, acquisition: AcquisitionFunction, points: Tensor
+) -> Optimum[float] | None:
     """The best of some points; None if none is possible."""
     points = possible(problem, points)
     if not len(points):
@@ -267,4 +270,4 @@ def _best(problem: Problem, acquisition: AcquisitionFunction, points: Tensor) ->
     with torch.no_grad():
         parts = points.unsqueeze(-2).split(OPTIMIZER["raw_samples"])
         values = torch.cat([acquisition(part) for part in parts])
-    return Maximum(points[values.argmax()], float(values.max()))
+    return Optimum(points[values.argmax()], float(values.max()))

@@ -23,6 +23,7 @@ from botorch.models.model import Model
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
+from ax_costaware.acquisition.optimize import Optimum
 from ax_costaware.core.constraints import Feasibility, OutcomeConstraint, unavailable
 from ax_costaware.core.history import PastTrial
 from ax_costaware.models.believed import believed
@@ -35,16 +36,6 @@ Pairs = Mapping[str, Mapping[str, Sequence[float | None]]]
 """Pairs of a point and its query that were gathered: by side, ``X`` or ``A``, columns by name."""
 
 
-class Maximum(NamedTuple):
-    """Where an acquisition function is largest."""
-
-    point: Tensor
-    """The point, ``d``."""
-
-    value: float
-    """The function's value there."""
-
-
 class Maximize(Protocol):
     """An optimiser of acquisition functions over the search space."""
 
@@ -53,7 +44,7 @@ class Maximize(Protocol):
         acquisition: AcquisitionFunction,
         options: Mapping[str, Any],
         held: Mapping[int, float] | None = None,
-    ) -> Maximum:
+    ) -> Optimum[float]:
         """The best point of an acquisition function.
 
         Args:

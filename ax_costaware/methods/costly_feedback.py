@@ -288,26 +288,28 @@ class CostlyFeedback(Method):
             # Where nothing can be measured there is nothing to explore for.
             beta = self.beta_at(index) if explores else 0.0
             found = search.upper_confidence_bound(beta)
-            (row,) = problem.space.decode(found.point.unsqueeze(0))
+            (row,) = problem.space.decode(found.point[:1])
             cost = self.cost_at(row)
             if pays := money.pays(cost):
                 break
-        now = search.posterior.now
+        with torch.no_grad():
+            mean, variance = (float(moment) for moment in search.posterior(found.point[:1]))
+        value, now = float(found.value[0]), search.posterior.now
         rule = self.rule or default_rule(self.forgetting is not None)
-        chance = None if limits is None else limits.at(found.point)
+        chance = None if limits is None else limits.at(found.point[0])
         if pays:
             draw, rivals = np.random.default_rng(search.seed).random, None
             if rule.compare is not None:
-                moments = search.rivals(found, rule.compare, rule.joint)
+                moments = search.rivals(found.point, rule.compare, rule.joint)
                 means, variances, covariances, _ = (part.cpu().numpy() for part in moments)
                 rivals = Rivals(means, variances, covariances if rule.joint else None)
             unsure = chance if chance is not None and chance < self.feasible else None
             weight = self.beta_at(index)
-            prospect = Prospect(found.mean, found.variance, weight, draw, rivals, unsure)
+            prospect = Prospect(mean, variance, weight, draw, rivals, unsure)
             choice = checked_measurement(rule, rule.decide(prospect))
         else:
             choice = MeasurementChoice(False, self._too_expensive(money, cost))
-        mean, spread = problem.sign * found.mean, found.variance**0.5
+        mean, spread = problem.sign * mean, variance**0.5
         what = "has the best posterior mean"
         if explores:
             what = "has the smallest lower" if problem.minimize else "has the largest upper"
@@ -331,7 +333,7 @@ class CostlyFeedback(Method):
                 "confidence": choice.confidence,
                 "mean": mean,
                 "standard_deviation": spread,
-                "upper_confidence_bound": problem.sign * found.value,
+                "upper_confidence_bound": problem.sign * value,
                 "beta": beta,
                 "forgetting": model.forgetting_kernel.forgetting.item(),
                 "now": now,
@@ -339,7 +341,7 @@ class CostlyFeedback(Method):
                 **money.record(),
             },
             extra={"measure": choice.measure},
-            value=found.value,
+            value=value,
         )
 
     def recommend(self, problem: Problem) -> list[Best]:
@@ -354,7 +356,7 @@ class CostlyFeedback(Method):
         with torch.no_grad():
             if limits is None and is_flat(posterior(starts)[0]):
                 search = replace(search, counted=lambda X, _: -posterior(X)[1])
-        rows = problem.space.decode(search.upper_confidence_bound(0.0).local_optima)
+        rows = problem.space.decode(search.upper_confidence_bound(0.0).point)
         return self.ranked(problem, rows, [None] * len(rows))
 
     def reserved(self, problem: Problem, initial: bool) -> list[float]:

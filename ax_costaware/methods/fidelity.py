@@ -18,7 +18,7 @@ from typing import Any, ClassVar, TypeGuard
 import torch
 from torch import Tensor
 
-from ax_costaware.acquisition import LogTargetImprovementPerCost
+from ax_costaware.acquisition import LogTargetImprovementPerCost, Optimum
 from ax_costaware.acquisition.target_fidelity import LogChanceAtTarget, at_target
 from ax_costaware.core.constraints import Feasibility
 from ax_costaware.core.failures import failures_as_constraint
@@ -34,7 +34,7 @@ from ax_costaware.methods.continuations import (
     continuations,
     continued_trial,
 )
-from ax_costaware.methods.gittins.search import Found, InHand, Search, steep
+from ax_costaware.methods.gittins.search import Search, steep
 from ax_costaware.methods.priced import PricedMethod, cost_function
 from ax_costaware.models import FidelityGP, PointPosterior
 from ax_costaware.policies.gittins import ImprovementPerCostStop
@@ -222,10 +222,10 @@ class MultiFidelity(PricedMethod):
         beside = continuations(self, problem) if self.resumes else ()
         target = self.columns(problem)
         search = Search(self, problem, cost, self.money(problem), tuple(beside), target)
-        hand = search.in_hand()
+        incumbent = search.incumbent()
         if not search.money.pays(None):
             return self._stop(search, "the budget is used up")
-        best = search.reach(hand.value) if hand.is_feasible else None
+        best = search.reach(incumbent.value) if search.is_feasible(incumbent) else None
         worth = LogTargetImprovementPerCost(
             problem.model,
             target,
@@ -248,7 +248,7 @@ class MultiFidelity(PricedMethod):
             stops, reason = ImprovementPerCostStop().decide(found.value, self.lmbda)
             if stops:
                 return replace(self._stop(search, reason), is_final=False)
-        return self._decision(search, worth, found, hand)
+        return self._decision(search, worth, found, incumbent)
 
     def deployed(self, parameters: Row) -> Row:
         """Its inputs at the target, whether or not a trial there was run.
@@ -275,7 +275,11 @@ class MultiFidelity(PricedMethod):
         return (lambda X: torch.stack([f(X) for f in factors]).sum(0)) if factors else None
 
     def _decision(
-        self, search: Search[Any], worth: LogTargetImprovementPerCost, found: Found, hand: InHand
+        self,
+        search: Search[Any],
+        worth: LogTargetImprovementPerCost,
+        found: Optimum[float],
+        incumbent: Optimum[float],
     ) -> Decision:
         """The next trial, with what is stored of it."""
         problem, X = search.problem, found.point.unsqueeze(0)
@@ -285,29 +289,34 @@ class MultiFidelity(PricedMethod):
         earlier = continued_trial(self, problem, row) if self.resumes else None
         with torch.no_grad():
             mean, variance, share = (float(moment[0]) for moment in worth.moments(X))
-        trial = None if hand.row is None else problem.observed[hand.row].index
+        trial = None if incumbent.trial is None else problem.observed[incumbent.trial].index
         declared = self.cost_at(row)
         if earlier is not None and declared is not None:
             declared -= self.cost_at(earlier.inputs) or 0.0
         declared = self.with_switching_cost(problem, row, declared)
+        if declared is None or declared <= 0:
+            declared = search.cost_at(found.point)
         gain = None if worth.best_f is None else math.exp(found.value)
-        why = self._why(problem, row, gain, share**0.5, hand)
+        why = self._why(problem, row, gain, share**0.5, incumbent)
         if earlier is not None:
             why += f" It goes on from trial {earlier.index}."
-        feasible = {}
+        feasible: dict[str, float | None] = {}
         if problem.feasibility is not None:
             chance = problem.feasibility.probability(at_target(X, worth.target))
-            feasible = {"feasibility": float(chance), "incumbent_feasibility": hand.chance}
+            feasible = {
+                "feasibility": float(chance),
+                "incumbent_feasibility": incumbent.feasibility,
+            }
         return Decision(
             parameters=row,
             why=why,
-            expected_cost=declared if declared is not None and declared > 0 else found.cost,
+            expected_cost=declared,
             details={
                 "improvement_per_cost": gain,
                 "correlation": share**0.5,
                 "mean": problem.sign * mean,
                 "standard_deviation": variance**0.5,
-                "incumbent": problem.sign * hand.value,
+                "incumbent": problem.sign * incumbent.value,
                 "incumbent_trial": trial,
                 "lambda": self.lmbda,
                 **feasible,
@@ -318,26 +327,33 @@ class MultiFidelity(PricedMethod):
         )
 
     def _why(
-        self, problem: Problem, row: Row, gain: float | None, correlation: float, hand: InHand
+        self,
+        problem: Problem,
+        row: Row,
+        gain: float | None,
+        correlation: float,
+        incumbent: Optimum[float],
     ) -> str:
         """The reason of a decision, in sentences; arguments as of ``_decision``."""
         target = _shown(self.target)
         told = f"Its outcome has a correlation of {correlation:.3g} with that at {target}."
         if self.is_target(row):
             told = f"It is at the target, {target}."
-        incumbent = "a point that was not tried"
-        if hand.row is not None:
-            incumbent = f"the inputs of trial {problem.observed[hand.row].index}"
+        named = "a point that was not tried"
+        if incumbent.trial is not None:
+            named = f"the inputs of trial {problem.observed[incumbent.trial].index}"
         if gain is None:
+            chance = f"{incumbent.feasibility:.3g}"
             return (
                 f"No inputs are feasible at {target} with a probability of {self.feasible:g} yet; "
                 "this trial tells most of such as it is likely to show to be, per cost. The "
-                f"likeliest so far, {incumbent}, have a probability of {hand.chance:.3g}. {told}"
+                f"likeliest so far, {named}, have a probability of {chance}. {told}"
             )
+        best = f"{problem.sign * incumbent.value:.6g}"
         return (
             f"It is expected to improve what can be counted on at {target} by {gain:.3g} per unit "
-            f"of cost, more than any other. {told} That is {problem.sign * hand.value:.6g} so far, "
-            f"{self.caution:g} standard deviations from the mean of {incumbent}."
+            f"of cost, more than any other. {told} That is {best} so far, "
+            f"{self.caution:g} standard deviations from the mean of {named}."
         )
 
     def _stop(self, search: Search[Any], reason: str) -> Stop:

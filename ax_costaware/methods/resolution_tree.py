@@ -21,6 +21,7 @@ import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from torch import Tensor
 
+from ax_costaware.acquisition.optimize import Optimum
 from ax_costaware.core.account import Money
 from ax_costaware.core.history import PastTrial, blaming
 from ax_costaware.core.problem import Array, Decision, Problem, Stop
@@ -327,17 +328,9 @@ class TreeSearch(Targets):
                 f"No cell is expected to tell anything about {subject}, to rounding; this one of"
                 f" level {cell.level} is known least, per unit of cost."
             )
-        return ChosenQuery(
-            query=region.starts[position],
-            information=float(nats[position]),
-            cost=cost,
-            why=why,
-            details={
-                "level": cell.level,
-                "cell": list(cell.index),
-                "value": float(worth[position]) / cost,
-            },
-        )
+        value = float(worth[position]) / cost
+        details = {"level": cell.level, "cell": list(cell.index), "value": value}
+        return Optimum(region.starts[position], float(nats[position])), why, details
 
 
 def _is_plain(parameter: Parameter) -> TypeGuard[Range]:

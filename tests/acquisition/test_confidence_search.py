@@ -11,7 +11,7 @@ from botorch.models.transforms import Normalize
 from gpytorch.kernels import MaternKernel
 from torch import Tensor
 
-from ax_costaware.acquisition import ConfidenceOptima, ConfidenceSearch
+from ax_costaware.acquisition import ConfidenceSearch
 from ax_costaware.acquisition.confidence_search import Compare
 from ax_costaware.models import PosteriorNow, TimeVaryingGP
 from ax_costaware.models.posterior_now import Comparison
@@ -50,44 +50,50 @@ def bound(posterior: PosteriorNow, X: Tensor) -> Tensor:
     return mean + math.sqrt(BETA) * variance.sqrt()
 
 
-def least(found: ConfidenceOptima, rivals: Comparison, joint: bool = True) -> float:
+def best_of(search: ConfidenceSearch) -> tuple[Tensor, float]:
+    """The local optima of the bound, ``k x d``, and the largest bound."""
+    found = search.upper_confidence_bound(BETA)
+    return found.point, float(found.value[0])
+
+
+def least(search: ConfidenceSearch, point: Tensor, rivals: Comparison, joint: bool = True) -> float:
     """The smallest probability that the point is better than a rival, as a normal quantile."""
-    spread = found.variance + rivals.variance - (2 * rivals.covariance if joint else 0.0)
-    return float(((found.mean - rivals.mean) / spread.sqrt()).min())
+    with torch.no_grad():
+        mean, variance = search.posterior(point.unsqueeze(0))
+    spread = variance + rivals.variance - (2 * rivals.covariance if joint else 0.0)
+    return float(((mean - rivals.mean) / spread.sqrt()).min())
 
 
-def far_from(search: ConfidenceSearch, found: ConfidenceOptima, points: Tensor) -> Comparison:
+def far_from(search: ConfidenceSearch, point: Tensor, points: Tensor) -> Comparison:
     """All of some points that are rivals by correlation."""
     with torch.no_grad():
-        far = search.posterior.correlation(points, found.point) < CORRELATION
-        return search.posterior.compare(points[far], found.point)
+        far = search.posterior.correlation(points, point) < CORRELATION
+        return search.posterior.compare(points[far], point)
 
 
 @pytest.mark.parametrize("d", [1, 2])
 def test_the_largest_bound_is_that_of_a_grid(d: int) -> None:
     posterior = PosteriorNow(model(d), NOW)
-    found = ConfidenceSearch(posterior, box(d), CORRELATION).upper_confidence_bound(BETA)
+    optima, value = best_of(ConfidenceSearch(posterior, box(d), CORRELATION))
     values = bound(posterior, grid(d))
-    assert found.value >= float(values.max()) - 1e-9
-    assert torch.allclose(found.point, grid(d)[values.argmax()], atol=0.01)
-    rows = torch.cat([found.point, torch.tensor([NOW]).to(found.point)]).unsqueeze(0)
+    assert value >= float(values.max()) - 1e-9
+    assert torch.allclose(optima[0], grid(d)[values.argmax()], atol=0.01)
+    rows = torch.cat([optima[0], torch.tensor([NOW]).to(optima)]).unsqueeze(0)
     predicted = model(d).posterior(rows)
-    assert found.mean == pytest.approx(predicted.mean.item())
-    assert found.variance == pytest.approx(predicted.variance.item(), rel=1e-6)
-    assert found.value == pytest.approx(found.mean + math.sqrt(BETA * found.variance))
+    mean, variance = predicted.mean.item(), predicted.variance.item()
+    assert value == pytest.approx(mean + math.sqrt(BETA * variance))
 
 
 def test_local_optima_are_those_of_a_grid() -> None:
     posterior = PosteriorNow(model(1, lengthscale=0.1), NOW)
-    found = ConfidenceSearch(posterior, box(1), CORRELATION).upper_confidence_bound(BETA)
+    optima, _ = best_of(ConfidenceSearch(posterior, box(1), CORRELATION))
     padded = torch.nn.functional.pad(bound(posterior, grid(1)), (1, 1), value=-math.inf)
     tops = (padded[1:-1] > padded[:-2]) & (padded[1:-1] > padded[2:])
     expected = grid(1)[tops].squeeze(-1)
     assert len(expected) > 2
-    assert torch.allclose(found.local_optima.squeeze(-1).sort().values, expected, atol=1e-3)
-    values = bound(posterior, found.local_optima)
+    assert torch.allclose(optima.squeeze(-1).sort().values, expected, atol=1e-3)
+    values = bound(posterior, optima)
     assert values.tolist() == sorted(values.tolist(), reverse=True)
-    assert torch.equal(found.local_optima[0], found.point)
 
 
 @pytest.mark.parametrize("d", [1, 2])
@@ -95,24 +101,24 @@ def test_local_optima_are_those_of_a_grid() -> None:
 def test_the_strongest_rival_is_that_of_a_grid(d: int, joint: bool) -> None:
     posterior = PosteriorNow(model(d), NOW)
     search = ConfidenceSearch(posterior, box(d), CORRELATION)
-    found = search.upper_confidence_bound(BETA)
-    rivals = search.rivals(found, "correlation", joint)
+    optima, _ = best_of(search)
+    rivals = search.rivals(optima, "correlation", joint)
     assert float(rivals.correlation.max()) < CORRELATION + 1e-9
-    expected = least(found, far_from(search, found, grid(d)), joint)
-    assert least(found, rivals, joint) == pytest.approx(expected, abs=0.01)
+    expected = least(search, optima[0], far_from(search, optima[0], grid(d)), joint)
+    assert least(search, optima[0], rivals, joint) == pytest.approx(expected, abs=0.01)
     # Another rule asks for the largest bound of a rival.
     bounds = [
         float((some.mean + math.sqrt(BETA) * some.variance.sqrt()).max())
-        for some in (rivals, far_from(search, found, grid(d)))
+        for some in (rivals, far_from(search, optima[0], grid(d)))
     ]
     assert bounds[0] == pytest.approx(bounds[1], abs=0.05)
 
 
 def test_rivals_by_local_optima_are_the_others() -> None:
     search = ConfidenceSearch(PosteriorNow(model(1, lengthscale=0.1), NOW), box(1), CORRELATION)
-    found = search.upper_confidence_bound(BETA)
-    rivals = search.rivals(found, "local_optima", joint=False)
-    mean, variance = search.posterior(found.local_optima[1:])
+    optima, _ = best_of(search)
+    rivals = search.rivals(optima, "local_optima", joint=False)
+    mean, variance = search.posterior(optima[1:])
     assert rivals.mean.tolist() == pytest.approx(mean.tolist())
     assert rivals.variance.tolist() == pytest.approx(variance.tolist())
 
@@ -122,29 +128,30 @@ def test_a_single_optimum_still_has_a_rival(compare: Compare) -> None:
     """Otherwise it would never be measured again, even where all points are alike."""
     posterior = PosteriorNow(model(2, lengthscale=40.0), NOW)
     search = ConfidenceSearch(posterior, box(2), CORRELATION)
-    found = search.upper_confidence_bound(BETA)
-    assert len(found.local_optima) == 1
-    rivals = search.rivals(found, compare, joint=False)
+    optima, _ = best_of(search)
+    assert len(optima) == 1
+    rivals = search.rivals(optima, compare, joint=False)
     # The least correlated point is the corner that is farthest away.
-    corner = (found.point < 0.5).to(found.point).unsqueeze(0)
+    corner = (optima[0] < 0.5).to(optima[0]).unsqueeze(0)
     mean, _ = posterior(corner)
     assert rivals.mean.tolist() == pytest.approx(mean.tolist())
 
 
 def test_minimisation_is_maximisation_of_the_negative() -> None:
     """Up to rounding in the search."""
-    plain = ConfidenceSearch(PosteriorNow(model(2), NOW), box(2), CORRELATION)
-    negated = ConfidenceSearch(
-        PosteriorNow(model(2, sign=-1.0), NOW, NEGATIVE), box(2), CORRELATION
+    negative = PosteriorNow(model(2, sign=-1.0), NOW, NEGATIVE)
+    searches = [
+        ConfidenceSearch(posterior, box(2), CORRELATION)
+        for posterior in (PosteriorNow(model(2), NOW), negative)
+    ]
+    (optima, value), (others, same) = map(best_of, searches)
+    assert torch.allclose(optima[0], others[0], atol=1e-5)
+    assert same == pytest.approx(value)
+    strongest, again = (
+        least(search, found[0], search.rivals(found, "correlation", True))
+        for search, found in zip(searches, (optima, others), strict=True)
     )
-    found, other = (search.upper_confidence_bound(BETA) for search in (plain, negated))
-    assert torch.allclose(found.point, other.point, atol=1e-5)
-    assert other.mean == pytest.approx(found.mean)
-    rivals, others = (
-        plain.rivals(found, "correlation", True),
-        negated.rivals(other, "correlation", True),
-    )
-    assert least(other, others) == pytest.approx(least(found, rivals), abs=1e-3)
+    assert again == pytest.approx(strongest, abs=1e-3)
 
 
 @pytest.mark.parametrize("unit", [1e-6, 1e6])
@@ -168,27 +175,27 @@ def test_units_of_inputs_and_outcomes_do_not_matter(unit: float) -> None:
         ConfidenceSearch(PosteriorNow(plain, NOW), box(2), CORRELATION),
         ConfidenceSearch(PosteriorNow(other, NOW), bounds, CORRELATION),
     ]
-    found, scaled = (search.upper_confidence_bound(BETA) for search in searches)
-    assert torch.allclose(scaled.point / scale - 3, found.point, atol=1e-4)
-    assert scaled.value == pytest.approx(unit * found.value, rel=1e-6)
+    (optima, value), (scaled, in_unit) = map(best_of, searches)
+    assert torch.allclose(scaled[0] / scale - 3, optima[0], atol=1e-4)
+    assert in_unit == pytest.approx(unit * value, rel=1e-6)
     first, second = (
-        least(optima, search.rivals(optima, "correlation", True))
-        for search, optima in zip(searches, (found, scaled), strict=True)
+        least(search, found[0], search.rivals(found, "correlation", True))
+        for search, found in zip(searches, (optima, scaled), strict=True)
     )
     assert second == pytest.approx(first, abs=1e-2)
 
 
 def test_held_columns_keep_a_value_of_the_starts() -> None:
-    values = torch.tensor([0.1, 0.3, 1 / 3, 0.9], dtype=torch.double)
-    starts = torch.cat([torch.rand(200, 1).double(), values.repeat(50).unsqueeze(-1)], dim=-1)
+    levels = torch.tensor([0.1, 0.3, 1 / 3, 0.9], dtype=torch.double)
+    starts = torch.cat([torch.rand(200, 1).double(), levels.repeat(50).unsqueeze(-1)], dim=-1)
     search = ConfidenceSearch(
         PosteriorNow(model(2), NOW), box(2), CORRELATION, starts=starts, held=[1]
     )
-    found = search.upper_confidence_bound(BETA)
-    assert set(found.local_optima[:, 1].tolist()) <= set(values.tolist())
-    allowed = torch.cartesian_prod(torch.linspace(0, 1, 501).double(), values)
-    assert found.value >= float(bound(search.posterior, allowed).max()) - 1e-6
-    rivals = search.rivals(found, "correlation", True)
+    optima, value = best_of(search)
+    assert set(optima[:, 1].tolist()) <= set(levels.tolist())
+    allowed = torch.cartesian_prod(torch.linspace(0, 1, 501).double(), levels)
+    assert value >= float(bound(search.posterior, allowed).max()) - 1e-6
+    rivals = search.rivals(optima, "correlation", True)
     assert len(rivals.mean) > 100
 
 
@@ -196,19 +203,17 @@ def test_where_all_columns_are_held_the_starts_are_the_candidates() -> None:
     candidates = grid(2)[::37]
     posterior = PosteriorNow(model(2), NOW)
     search = ConfidenceSearch(posterior, box(2), CORRELATION, starts=candidates, held=[0, 1])
-    found = search.upper_confidence_bound(BETA)
-    assert torch.equal(found.point, candidates[bound(posterior, candidates).argmax()])
-    rivals = search.rivals(found, "correlation", False)
-    expected = least(found, far_from(search, found, candidates), joint=False)
-    assert least(found, rivals, joint=False) == pytest.approx(expected)
+    optima, _ = best_of(search)
+    assert torch.equal(optima[0], candidates[bound(posterior, candidates).argmax()])
+    rivals = search.rivals(optima, "correlation", False)
+    expected = least(search, optima[0], far_from(search, optima[0], candidates), joint=False)
+    assert least(search, optima[0], rivals, joint=False) == pytest.approx(expected)
 
 
 def test_a_column_without_width_stays() -> None:
     bounds = torch.tensor([[0.0, 0.4], [1.0, 0.4]], dtype=torch.double)
-    found = ConfidenceSearch(
-        PosteriorNow(model(2), NOW), bounds, CORRELATION
-    ).upper_confidence_bound(BETA)
-    assert float(found.point[1]) == 0.4
+    optima, _ = best_of(ConfidenceSearch(PosteriorNow(model(2), NOW), bounds, CORRELATION))
+    assert float(optima[0, 1]) == 0.4
 
 
 @pytest.mark.parametrize("beyond", [0.1, 0.1003])
@@ -219,7 +224,7 @@ def test_constraints(held: tuple[int, ...], beyond: float) -> None:
     The way to the strongest rival leads through points that are none.
     """
     posterior = PosteriorNow(model(2), NOW)
-    best = ConfidenceSearch(posterior, box(2), CORRELATION).upper_confidence_bound(BETA).point
+    (best, *_), _ = best_of(ConfidenceSearch(posterior, box(2), CORRELATION))
     limit = float(best.sum()) - beyond
     constraints = [(torch.tensor([0, 1]), torch.tensor([-1.0, -1.0]).double(), -limit)]
     valid = grid(2)[grid(2).sum(-1) <= limit]
@@ -227,32 +232,35 @@ def test_constraints(held: tuple[int, ...], beyond: float) -> None:
     search = ConfidenceSearch(
         posterior, box(2), CORRELATION, starts=starts, held=held, inequality_constraints=constraints
     )
-    found = search.upper_confidence_bound(BETA)
-    assert float(found.point.sum()) <= limit + 1e-8
-    assert found.value >= float(bound(posterior, valid).max()) - 1e-6
-    rivals = search.rivals(found, "correlation", False)
+    optima, value = best_of(search)
+    assert float(optima[0].sum()) <= limit + 1e-8
+    assert value >= float(bound(posterior, valid).max()) - 1e-6
+    rivals = search.rivals(optima, "correlation", False)
     # The strongest rival is at the limit, which hardly a point of the grid is.
     first = torch.linspace(0, limit, 2001, dtype=torch.double)
     first = valid[:, 0].unique() if held else first
     at_limit = torch.stack([first, limit - first], dim=-1)
     at_limit = at_limit[at_limit.amin(-1) >= 0]
-    expected = least(found, far_from(search, found, torch.cat([valid, at_limit])), joint=False)
-    assert least(found, rivals, joint=False) == pytest.approx(expected, abs=0.01)
+    expected = least(
+        search, optima[0], far_from(search, optima[0], torch.cat([valid, at_limit])), joint=False
+    )
+    assert least(search, optima[0], rivals, joint=False) == pytest.approx(expected, abs=0.01)
 
 
 def test_where_nothing_is_known_any_point_will_do() -> None:
     """Long after the last measurement the bound is the same everywhere."""
     search = ConfidenceSearch(PosteriorNow(model(2), 1e6), box(2), CORRELATION)
-    found = search.upper_confidence_bound(BETA)
-    assert found.variance == pytest.approx(1.0)
-    assert least(found, search.rivals(found, "correlation", True)) == 0.0
+    optima, _ = best_of(search)
+    _, variance = search.posterior(optima[:1])
+    assert variance.item() == pytest.approx(1.0)
+    assert least(search, optima[0], search.rivals(optima, "correlation", True)) == 0.0
 
 
 def test_same_seed_same_answer() -> None:
     def run(seed: int) -> tuple[list[float], list[float]]:
         search = ConfidenceSearch(PosteriorNow(model(2), NOW), box(2), CORRELATION, seed=seed)
-        found = search.upper_confidence_bound(BETA)
-        return found.point.tolist(), search.rivals(found, "correlation", True).mean.tolist()
+        optima, _ = best_of(search)
+        return optima[0].tolist(), search.rivals(optima, "correlation", True).mean.tolist()
 
     assert run(1) == run(1)
     assert run(1) != run(2)

@@ -142,8 +142,8 @@ def test_no_query_on_a_grid_counts_more(
     side = torch.linspace(0, 1, 6, dtype=torch.double)
     with torch.no_grad():
         for i, controlled in enumerate(CONTROLS):
-            value = float(found.values[i])
-            assert value == pytest.approx(worth(found.points[i], controlled), abs=1e-6)
+            value = float(found.value[i])
+            assert value == pytest.approx(worth(found.point[i], controlled), abs=1e-6)
             grid = torch.cartesian_prod(side, side if i else side[:1])
             assert value >= max(worth(x, controlled) for x in grid) - 1e-6
 

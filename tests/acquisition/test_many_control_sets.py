@@ -37,7 +37,7 @@ def all_values():
         return optimize_control_sets(
             model.eval(), bounds, [SUBSETS[i] for i in indices], *sobol_nodes(marginals, 32),
             product=ProductNodes.from_marginals(marginals),
-        ).values.tolist()  # fmt: skip
+        ).value.tolist()  # fmt: skip
 
     return evaluate, evaluate(range(len(SUBSETS)))
 

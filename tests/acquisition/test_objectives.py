@@ -196,9 +196,9 @@ def test_a_search_with_nodes_that_do_not_depend_finds_the_same(model, acquisitio
     two = optimize_control_sets(
         model, bounds, controls, *rule, acquisition=acquisition, given=givens
     )
-    assert torch.allclose(one.values, two.values, rtol=1e-5)
+    assert torch.allclose(one.value, two.value, rtol=1e-5)
     for index, columns in enumerate(controls):
-        assert torch.allclose(one.points[index, columns], two.points[index, columns], atol=1e-3)
+        assert torch.allclose(one.point[index, columns], two.point[index, columns], atol=1e-3)
 
 
 def test_control_sets_with_and_without_dependence_keep_their_order(model, rule, bounds):
@@ -209,8 +209,8 @@ def test_control_sets_with_and_without_dependence_keep_their_order(model, rule, 
     together = optimize_control_sets(model, bounds, controls, *rule, given=moving, **options)
     for index, (columns, given) in enumerate(zip(controls, moving, strict=True)):
         alone = optimize_control_sets(model, bounds, [columns], *rule, given=[given], **options)
-        assert torch.allclose(together.values[index], alone.values[0], rtol=1e-5)
-        assert torch.allclose(together.points[index], alone.points[0], atol=1e-3)
+        assert torch.allclose(together.value[index], alone.value[0], rtol=1e-5)
+        assert torch.allclose(together.point[index], alone.point[0], atol=1e-3)
 
 
 def _grid_model(function):
@@ -245,9 +245,9 @@ def test_an_input_that_follows_the_controlled_one(acquisition):
     options = {"acquisition": acquisition, "beta": 0.1}
     dependent = optimize_control_sets(model, SQUARE, [[0]], *rule, given=[follows], **options)
     independent = optimize_control_sets(model, SQUARE, [[0]], *rule, **options)
-    assert float(dependent.points[0, 0]) == pytest.approx(0.6, abs=0.02)
-    assert float(dependent.values[0]) == pytest.approx(-0.16 - 0.08 - 0.02, abs=5e-3)
-    assert float(independent.points[0, 0]) == pytest.approx(0.2, abs=0.02)
+    assert float(dependent.point[0, 0]) == pytest.approx(0.6, abs=0.02)
+    assert float(dependent.value[0]) == pytest.approx(-0.16 - 0.08 - 0.02, abs=5e-3)
+    assert float(independent.point[0, 0]) == pytest.approx(0.2, abs=0.02)
 
 
 def test_a_probability_that_follows_the_controlled_input():
@@ -264,9 +264,9 @@ def test_a_probability_that_follows_the_controlled_input():
     rule = nodes, torch.tensor([0.5, 0.5]).double()
     dependent = optimize_control_sets(model, SQUARE, [[0]], *rule, acquisition="mean", given=[odds])
     independent = optimize_control_sets(model, SQUARE, [[0]], *rule, acquisition="mean")
-    assert float(dependent.points[0, 0]) == pytest.approx(0.5, abs=0.01)
-    assert float(dependent.values[0]) == pytest.approx(0.25, abs=5e-3)
-    assert float(independent.points[0, 0]) == pytest.approx(0.0, abs=0.01)
+    assert float(dependent.point[0, 0]) == pytest.approx(0.5, abs=0.01)
+    assert float(dependent.value[0]) == pytest.approx(0.25, abs=5e-3)
+    assert float(independent.point[0, 0]) == pytest.approx(0.0, abs=0.01)
 
 
 def test_constraints_and_discrete_columns(model, rule, bounds):
@@ -274,24 +274,24 @@ def test_constraints_and_discrete_columns(model, rule, bounds):
     given = [_moving(rule[0], [0, 1])]
     options = {"num_restarts": 2, "raw_samples": 48, "given": given}
     free = optimize_control_sets(model, bounds, controls, *rule, **options)
-    limit = float(free.points[0, :2].sum()) + 0.3
+    limit = float(free.point[0, :2].sum()) + 0.3
     bound = optimize_control_sets(
         model, bounds, controls, *rule,
         inequality_constraints=[(torch.tensor([0, 1]), torch.ones(2).double(), limit)], **options,
     )  # fmt: skip
-    assert float(bound.points[0, :2].sum()) >= limit - 1e-6
+    assert float(bound.point[0, :2].sum()) >= limit - 1e-6
     axis = torch.linspace(0, 1, 41, dtype=torch.double)
     grid = torch.cartesian_prod(axis, axis, axis[:1])
     with torch.no_grad():
         values = _objective(model, given, "ucb")(grid, torch.zeros(len(grid), dtype=torch.long))
-    assert free.values[0] >= values.max() - 1e-6
-    assert bound.values[0] >= values[grid.sum(dim=-1) >= limit].max() - 1e-3
+    assert free.value[0] >= values.max() - 1e-6
+    assert bound.value[0] >= values[grid.sum(dim=-1) >= limit].max() - 1e-3
     levels = torch.tensor([[0.0], [0.25], [1.0]]).double()
     chosen = optimize_control_sets(
         model, bounds, controls, *rule, discrete=[((0,), levels), ((1,), levels)], **options
     )
     on_levels = (grid[:, :2, None] == levels.flatten()).any(dim=-1).all(dim=-1)
-    assert float(chosen.values[0]) == pytest.approx(float(values[on_levels].max()), rel=1e-8)
+    assert float(chosen.value[0]) == pytest.approx(float(values[on_levels].max()), rel=1e-8)
 
 
 def test_expected_improvement_is_that_of_joint_samples(any_model, rule):
@@ -351,7 +351,7 @@ def test_the_incumbent_reads_the_dependent_nodes(any_model, rule, bounds):
         optimize_control_sets(
             any_model, bounds, controls, *rule, acquisition="ei", given=givens, best_f=best_f,
             posterior_transform=MINIMISE, num_restarts=2, raw_samples=32,
-        ).values
+        ).value
         for best_f in (None, best)
     )  # fmt: skip
     assert torch.allclose(one, two, rtol=1e-5)

@@ -50,11 +50,11 @@ def test_finds_what_brute_force_finds(make_model, acquisition, sign, rule, bound
         _, reached = gen_candidates_scipy(raw[order[:20]], function, 0.0, 1.0)
         best = reached.max()
         best = best.exp() if acquisition == "ei" else best
-        assert optima.values[index] >= best - 2e-3 * (1 + best.abs())
+        assert optima.value[index] >= best - 2e-3 * (1 + best.abs())
         with torch.no_grad():
-            value = function(optima.points[index].reshape(1, 1, -1))[0]
+            value = function(optima.point[index].reshape(1, 1, -1))[0]
         value = value.exp() if acquisition == "ei" else value
-        assert torch.allclose(optima.values[index], value, atol=1e-6)
+        assert torch.allclose(optima.value[index], value, atol=1e-6)
 
 
 @pytest.mark.parametrize("acquisition", ["ucb", "mean", "ts", "lower"])
@@ -71,7 +71,7 @@ def test_the_unit_of_the_objective_does_not_stop_the_search_early(
             model, bounds, [[1], [0, 1]], *rule, acquisition=acquisition,
             posterior_transform=ScalarizedPosteriorTransform(torch.tensor([unit]).double(), level),
             inequality_constraints=room if constrained else None, num_restarts=2, raw_samples=64,
-        ).points
+        ).point
         for unit, level in ((1.0, 0.0), (1e-5, 0.0), (1e3, 1e5))
     ]  # fmt: skip
     assert torch.allclose(points[0], points[1], rtol=0, atol=1e-4)
@@ -108,14 +108,14 @@ def test_with_and_without_a_cached_factor_it_is_the_same(dtype, rounds, acquisit
                 num_restarts=2, raw_samples=64,
             )
         )  # fmt: skip
-    assert {found[0].points.dtype, found[0].values.dtype} == {dtype}
+    assert {found[0].point.dtype, found[0].value.dtype} == {dtype}
     tolerance = 1e-5 if dtype is torch.double else 1e-3
-    torch.testing.assert_close(found[1].values, found[0].values, rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(found[1].value, found[0].value, rtol=tolerance, atol=tolerance)
 
 
 def test_a_superset_is_worth_at_least_as_much(make_model, rule, bounds):
     model = make_model(lengthscale=0.2, n=25)
-    values = optimize_control_sets(model, bounds, SETS, *rule).values
+    values = optimize_control_sets(model, bounds, SETS, *rule).value
     for i, j in itertools.product(range(len(SETS)), repeat=2):
         if set(SETS[i]) < set(SETS[j]):
             assert values[i] <= values[j] + 1e-3
@@ -124,9 +124,9 @@ def test_a_superset_is_worth_at_least_as_much(make_model, rule, bounds):
 def test_uncontrolled_columns_hold_the_default(model, rule, bounds):
     default = torch.tensor([0.11, 0.22, 0.33], dtype=torch.double)
     optima = optimize_control_sets(model, bounds, [[1]], *rule, default=default)
-    assert optima.points[0, [0, 2]].tolist() == [0.11, 0.33]
+    assert optima.point[0, [0, 2]].tolist() == [0.11, 0.33]
     nodes, weights = rule
-    mean = optimize_control_sets(model, bounds, [[1]], *rule).points[0, [0, 2]]
+    mean = optimize_control_sets(model, bounds, [[1]], *rule).point[0, [0, 2]]
     assert torch.allclose(mean, (weights @ nodes)[[0, 2]])
 
 
@@ -134,8 +134,8 @@ def test_the_product_rule_changes_the_linear_part_only(model, marginals, rule, b
     product = ProductNodes.from_marginals(marginals)
     exact = optimize_control_sets(model, bounds, [[0]], *rule, acquisition="mean", product=product)
     sampled = optimize_control_sets(model, bounds, [[0]], *rule, acquisition="mean")
-    assert torch.allclose(exact.values, sampled.values, atol=0.05)
-    assert not torch.equal(exact.values, sampled.values)
+    assert torch.allclose(exact.value, sampled.value, atol=0.05)
+    assert not torch.equal(exact.value, sampled.value)
 
 
 def test_the_same_seed_gives_the_same_answer_and_leaves_the_global_state_alone(model, rule, bounds):
@@ -144,8 +144,8 @@ def test_the_same_seed_gives_the_same_answer_and_leaves_the_global_state_alone(m
         one = optimize_control_sets(model, bounds, SETS, *rule, acquisition=acquisition, seed=3)
         two = optimize_control_sets(model, bounds, SETS, *rule, acquisition=acquisition, seed=3)
         assert torch.equal(before, torch.get_rng_state())
-        assert torch.equal(one.points, two.points)
-        assert torch.equal(one.values, two.values)
+        assert torch.equal(one.point, two.point)
+        assert torch.equal(one.value, two.value)
 
 
 def test_a_posterior_sample_is_averaged_by_one_rule(model, marginals, rule, bounds):
@@ -153,7 +153,7 @@ def test_a_posterior_sample_is_averaged_by_one_rule(model, marginals, rule, boun
     product = ProductNodes.from_marginals(marginals)
     one = optimize_control_sets(model, bounds, SETS, *rule, acquisition="ts", product=product)
     two = optimize_control_sets(model, bounds, SETS, *rule, acquisition="ts")
-    assert torch.equal(one.values, two.values)
+    assert torch.equal(one.value, two.value)
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "matern"])
@@ -166,7 +166,7 @@ def test_thompson_samples_follow_the_posterior_of_the_query(make_model, kernel, 
             optimize_control_sets(
                 model, bounds, [[0, 1]], *rule, acquisition="ts", fixed_features=point,
                 raw_samples=1, num_restarts=1, seed=seed,
-            ).values[0]
+            ).value[0]
             for seed in range(40 if kernel == "matern" else 150)
         ]
     )  # fmt: skip
@@ -191,7 +191,7 @@ def test_expected_improvement_without_an_incumbent_takes_the_best_posterior_mean
         )
     one = optimize_control_sets(model, bounds, SETS, *rule, acquisition="ei")
     two = optimize_control_sets(model, bounds, SETS, *rule, acquisition="ei", best_f=given)
-    assert torch.allclose(one.values, two.values, rtol=1e-6)
+    assert torch.allclose(one.value, two.value, rtol=1e-6)
 
 
 def test_input_transforms_and_raw_bounds(make_model, rule):
@@ -222,8 +222,8 @@ def test_input_transforms_and_raw_bounds(make_model, rule):
     bounds = torch.stack([torch.zeros(3), torch.ones(3)]).double()
     one = optimize_control_sets(model, bounds, [[0], [0, 1, 2]], nodes, weights)
     two = optimize_control_sets(raw, raw_bounds, [[0], [0, 1, 2]], lower + span * nodes, weights)
-    assert torch.allclose(one.values, two.values, atol=1e-4)
-    assert torch.allclose((two.points - lower) / span, one.points, atol=0.02)
+    assert torch.allclose(one.value, two.value, atol=1e-4)
+    assert torch.allclose((two.point - lower) / span, one.point, atol=0.02)
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "matern"])
@@ -234,10 +234,10 @@ def test_discrete_columns_take_their_values(make_model, kernel, rule, bounds):
         model, bounds, [[0], [0, 1]], *rule, discrete=[((0,), values)],
         num_restarts=3, raw_samples=32,
     )  # fmt: skip
-    assert set(optima.points[:, 0].tolist()) <= {0.0, 0.25, 1.0}
+    assert set(optima.point[:, 0].tolist()) <= {0.0, 0.25, 1.0}
     grid = values.repeat(1, 3).unsqueeze(-2)
     exact = ExpectedUpperConfidenceBound(model, [0], *rule)(grid).max()
-    assert torch.allclose(optima.values[0], exact, atol=1e-6)
+    assert torch.allclose(optima.value[0], exact, atol=1e-6)
 
 
 def test_one_hot_columns_move_together(make_model, rule, bounds):
@@ -245,7 +245,7 @@ def test_one_hot_columns_move_together(make_model, rule, bounds):
     optima = optimize_control_sets(
         model, bounds, [[0, 1, 2]], *rule, discrete=[((1, 2), torch.eye(2).double())]
     )
-    assert sorted(optima.points[0, 1:].tolist()) == [0.0, 1.0]
+    assert sorted(optima.point[0, 1:].tolist()) == [0.0, 1.0]
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "matern"])
@@ -253,20 +253,20 @@ def test_constraints_hold_and_bind(make_model, kernel, rule, bounds):
     model = make_model(kernel)
     index, ones = torch.tensor([0, 1]), torch.ones(2).double()
     free = optimize_control_sets(model, bounds, [[0, 1]], *rule, num_restarts=2, raw_samples=64)
-    limit = float(free.points[0, :2].sum()) + 0.3
+    limit = float(free.point[0, :2].sum()) + 0.3
     optima = optimize_control_sets(
         model, bounds, [[0, 1], [0], [2]], *rule, num_restarts=2, raw_samples=64,
         inequality_constraints=[(index, ones, limit)],
         default=torch.tensor([0.9, 0.9, 0.5]).double(),
     )  # fmt: skip
-    assert float(optima.points[0, :2].sum()) >= limit - 1e-6
-    assert float(optima.points[1, 0]) + 0.9 >= limit - 1e-6  # uncontrolled: at its default
-    assert optima.values[0] <= free.values[0]
+    assert float(optima.point[0, :2].sum()) >= limit - 1e-6
+    assert float(optima.point[1, 0]) + 0.9 >= limit - 1e-6  # uncontrolled: at its default
+    assert optima.value[0] <= free.value[0]
     axis = torch.linspace(0, 1, 60, dtype=torch.double)
     grid = torch.cartesian_prod(axis, axis)
     grid = grid[grid.sum(dim=-1) >= limit]
     full = torch.cat([grid, grid[:, :1]], dim=-1).unsqueeze(-2)
-    assert optima.values[0] >= ExpectedUpperConfidenceBound(model, [0, 1], *rule)(full).max() - 1e-3
+    assert optima.value[0] >= ExpectedUpperConfidenceBound(model, [0, 1], *rule)(full).max() - 1e-3
 
 
 def test_constraints_are_taken_in_the_precision_of_the_model(model, rule, bounds):
@@ -281,7 +281,7 @@ def test_constraints_are_taken_in_the_precision_of_the_model(model, rule, bounds
             ([0, 1], torch.tensor([-1.0, -0.5]), -0.5),
         )
     ]
-    assert all(torch.equal(each.points, found[0].points) for each in found)
+    assert all(torch.equal(each.point, found[0].point) for each in found)
 
 
 def test_constraints_without_room_are_refused(model, rule, bounds):
@@ -292,21 +292,21 @@ def test_constraints_without_room_are_refused(model, rule, bounds):
 
 def test_fixed_features_are_kept_where_controlled(model, rule, bounds):
     optima = optimize_control_sets(model, bounds, [[0, 1], [1]], *rule, fixed_features={0: 0.77})
-    assert optima.points[0, 0] == 0.77
-    assert optima.points[1, 0] != 0.77
+    assert optima.point[0, 0] == 0.77
+    assert optima.point[1, 0] != 0.77
 
 
 def test_pending_points_move_the_choice(model, rule, bounds):
     first = optimize_control_sets(model, bounds, [[0, 1, 2]], *rule)
-    second = optimize_control_sets(model, bounds, [[0, 1, 2]], *rule, X_pending=first.points)
-    assert (first.points - second.points).abs().max() > 0.05
+    second = optimize_control_sets(model, bounds, [[0, 1, 2]], *rule, X_pending=first.point)
+    assert (first.point - second.point).abs().max() > 0.05
 
 
 def test_many_control_sets_in_chunks_equal_one_by_one(make_model, rule, bounds):
     model = make_model()
     together = optimize_control_sets(model, bounds, SETS, *rule)
-    alone = [optimize_control_sets(model, bounds, [s], *rule).values[0] for s in SETS]
-    assert torch.allclose(together.values, torch.stack(alone), atol=1e-4)
+    alone = [optimize_control_sets(model, bounds, [s], *rule).value[0] for s in SETS]
+    assert torch.allclose(together.value, torch.stack(alone), atol=1e-4)
 
 
 def constraint(columns, number=None, rhs=0.5):
@@ -358,8 +358,8 @@ def test_bounds_are_taken_in_the_precision_of_the_model(model, rule, bounds, dty
     options = {"num_restarts": 1, "raw_samples": 16}
     given = optimize_control_sets(model, bounds.to(dtype), [[0], [0, 1]], *rule, **options)
     found = optimize_control_sets(model, bounds, [[0], [0, 1]], *rule, **options)
-    assert torch.equal(given.points, found.points)
-    assert torch.equal(given.values, found.values)
+    assert torch.equal(given.point, found.point)
+    assert torch.equal(given.value, found.value)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning:linear_operator")
@@ -372,7 +372,7 @@ def test_improvement_needs_an_incumbent_where_the_data_have_a_task(rule, bounds)
     with pytest.raises(InputError, match=r"best_f: got None; expected a number, .* MultiTaskGP"):
         optimize_control_sets(model, bounds, [[0]], *rule, **options)
     found = optimize_control_sets(model, bounds, [[0]], *rule, best_f=1.0, **options)
-    assert float(found.values[0]) > 0
+    assert float(found.value[0]) > 0
 
 
 @pytest.mark.parametrize("total", [10.0, 15.0])
@@ -392,10 +392,10 @@ def test_integers_that_sum_to_a_number(make_model, acquisition, total):
     )  # fmt: skip
     grid = torch.cartesian_prod(*[unit] * 4)
     grid = grid[((grid.sum(dim=-1) - total / 10).abs() < 1e-9)]
-    X = torch.cat([grid, optima.points[0, 4:].expand(len(grid), 1)], dim=-1).unsqueeze(-2)
+    X = torch.cat([grid, optima.point[0, 4:].expand(len(grid), 1)], dim=-1).unsqueeze(-2)
     with torch.no_grad():
         values = _function(model, columns, rule, acquisition, 1.0)(X)
     best = values.max().exp() if acquisition == "ei" else values.max()
-    assert float((optima.points[:, :4].sum(dim=-1) - total / 10).abs().max()) < 1e-9
-    assert optima.values[0] >= best - 1e-6
-    assert optima.values[1] >= optima.values[0] - 1e-6
+    assert float((optima.point[:, :4].sum(dim=-1) - total / 10).abs().max()) < 1e-9
+    assert optima.value[0] >= best - 1e-6
+    assert optima.value[1] >= optima.value[0] - 1e-6

@@ -153,8 +153,8 @@ def test_what_is_infeasible_is_no_rival() -> None:
     assert 0.1 < sum(t.is_observed for t in later) / len(later) < 0.9
     search, limits = METHOD._search(simulation.problem(), 13, None, explores=True)
     assert limits is not None
-    found = search.upper_confidence_bound(1.0)
-    optima = found.point, found.local_optima[1:]
+    found = search.upper_confidence_bound(1.0).point
+    optima = found[0], found[1:]
     rivals = search.rival_points(*optima, "correlation", joint=True)
     assert bool((limits.probability.probability(rivals) > 0.9).all())
     others = replace(search, shortfall=None).rival_points(*optima, "correlation", joint=True)

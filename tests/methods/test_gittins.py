@@ -11,7 +11,7 @@ import pytest
 import torch
 from botorch.models.cost import AffineFidelityCostModel
 
-from ax_costaware.acquisition import LogNoisyExpectedImprovementPerCost
+from ax_costaware.acquisition import LogNoisyExpectedImprovementPerCost, Optimum
 from ax_costaware.core import Decision, PastTrial, Problem, Simulation
 from ax_costaware.core.model import FixedHyperparameters
 from ax_costaware.core.simulation import Outcome
@@ -19,7 +19,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods.gittins import Gittins
 from ax_costaware.methods.gittins.assessment import assess
 from ax_costaware.methods.gittins.prices import relative_lambda
-from ax_costaware.methods.gittins.search import Found, Search
+from ax_costaware.methods.gittins.search import Search
 from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.queries.costs import AffineCost
 from ax_costaware.space import Choice, Range, Space
@@ -390,7 +390,7 @@ def test_before_a_fit_has_seen_that_there_is_no_noise_trials_may_be_made_again(
     problem = waves(method, 0.0).problem()
     noise = problem.model.likelihood.noise_covar
     X = problem.evaluated
-    made = Found(X[3] + 5e-4, 0.0, 1.0)
+    made = Optimum(X[3] + 5e-4, 0.0)
     monkeypatch.setattr(Search, "best", lambda *_: made)
     for part, is_noisy in ((0.12, False), (0.08, True)):
         noise.noise = part * noise.noise_prior.mode

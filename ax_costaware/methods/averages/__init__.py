@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, get_args
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeAlias, get_args
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
 from ax_costaware.acquisition.batch_knowledge import target_knowledge_per_cost
+from ax_costaware.acquisition.optimize import Optimum
 from ax_costaware.acquisition.target_optima import TargetSpace, sample_optima
 from ax_costaware.core.account import Money
 from ax_costaware.core.constraints import Feasibility
@@ -76,24 +77,8 @@ class Region:
     """What is recorded beside the decision."""
 
 
-@dataclass(frozen=True)
-class ChosenQuery:
-    """The query of a decision."""
-
-    query: Tensor
-    """The query, in the model's space: ``p``."""
-
-    information: float
-    """What its answer is expected to tell, in nats."""
-
-    cost: float
-    """What it costs."""
-
-    why: str
-    """Why it was chosen, as a sentence that begins with ``It``."""
-
-    details: Mapping[str, Any] = field(default_factory=dict)
-    """What is recorded of the choice beside that."""
+ChosenQuery: TypeAlias = tuple[Optimum[float], str, Mapping[str, Any]]
+"""What ``Targets.choose`` returns."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,7 +183,12 @@ class Targets(Method):
     def choose(
         self, problem: Problem, region: Region, information: AcquisitionFunction, money: Money
     ) -> ChosenQuery:
-        """The query of most information per unit of cost, of those that can be paid."""
+        """Return the query of most information per unit of cost, of those that can be paid.
+
+        Returns:
+            The query in the model's space, ``p``, and what its answer is expected to tell, in nats;
+            why it was chosen, as a sentence that begins with ``It``; what is recorded besides.
+        """
 
     @abstractmethod
     def ahead(self, problem: Problem, region: Region, optima: Tensor) -> tuple[Tensor, Tensor]:
@@ -305,32 +295,34 @@ class Targets(Method):
                 f"Stopped: {stops}. Spent {money.spent:g}. {self._to_deploy(problem)}",
                 is_final=False,
             )
-        acquisition, chosen = self._chosen(problem, region, money, optima)
+        acquisition, (chosen, chosen_why, details) = self._chosen(problem, region, money, optima)
         best = self.recommend(problem)[0]
         with torch.no_grad():
-            mean, variance = map(float, believed.moments(chosen.query.unsqueeze(0)))
-        (row,) = problem.space.decode(chosen.query.unsqueeze(0))
+            mean, variance = map(float, believed.moments(chosen.point.unsqueeze(0)))
+        (row,) = problem.space.decode(chosen.point.unsqueeze(0))
+        cost = self.cost_at(row)
+        assert cost is not None, "what a query costs is declared"
         return Decision(
             parameters=row,
             why=(
-                f"{chosen.why}{little_left(chosen.information)} The answer is expected to be "
+                f"{chosen_why}{little_left(chosen.value)} The answer is expected to be "
                 f"{problem.sign * mean:.6g} with a standard deviation of {variance**0.5:.6g}, "
                 "before noise."
             ),
-            expected_cost=self.cost_at(row),
+            expected_cost=cost,
             details={
                 "acquisition": acquisition,
-                "information": chosen.information,
+                "information": chosen.value,
                 "mean": problem.sign * mean,
                 "standard_deviation": variance**0.5,
-                "cost": chosen.cost,
+                "cost": cost,
                 "recommendation": recommendation_record(best),
-                **chosen.details,
+                **details,
                 **money.record(),
                 **record,
                 **region.known,
             },
-            value=chosen.information / chosen.cost,
+            value=chosen.value / cost,
         )
 
     def recommend(self, problem: Problem) -> list[Best]:
@@ -412,11 +404,11 @@ class Targets(Method):
         if problem.constraints:
             return "joint_entropy", by("joint_entropy")
         chosen = by(self.acquisition)
-        if chosen.information >= NEXT_TO_NOTHING or self.acquisition == "joint_entropy":
+        if chosen[0].value >= NEXT_TO_NOTHING or self.acquisition == "joint_entropy":
             return self.acquisition, chosen
-        by_point = by("joint_entropy")
-        if by_point.information <= chosen.information:
+        by_point, why, details = by("joint_entropy")
+        if by_point.value <= chosen[0].value:
             return self.acquisition, chosen
         extreme = "least" if problem.minimize else "greatest"
-        why = f"No answer tells of the {extreme} value by itself any more. {by_point.why}"
-        return "joint_entropy", replace(by_point, why=why)
+        why = f"No answer tells of the {extreme} value by itself any more. {why}"
+        return "joint_entropy", (by_point, why, details)

@@ -15,6 +15,7 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from torch import Tensor
 
 from ax_costaware.acquisition.local_search import LocalSearch
+from ax_costaware.acquisition.optimize import Optimum
 from ax_costaware.core.account import Money
 from ax_costaware.core.history import PastTrial, blaming
 from ax_costaware.core.problem import Decision, Problem, Stop
@@ -275,17 +276,13 @@ class IndirectQueries(Targets):
         best = int((worth / costs).argmax())
         nats, cost = float(told[best]), float(costs[best])
         priced = not isinstance(searched_cost(self.cost, self, IndirectQueries.cost_at), float)
-        return ChosenQuery(
-            query=found[best],
-            information=nats,
-            cost=cost,
-            why=(
-                "It is the query whose answer is expected to tell most about "
-                f"{subject_of(information, problem.minimize)}"
-                f"{', per unit of cost' if priced else ''}: "
-                f"{nats:.4g} nats{f' at a cost of {cost:.4g}' if priced else ''}."
-            ),
+        why = (
+            "It is the query whose answer is expected to tell most about "
+            f"{subject_of(information, problem.minimize)}"
+            f"{', per unit of cost' if priced else ''}: "
+            f"{nats:.4g} nats{f' at a cost of {cost:.4g}' if priced else ''}."
         )
+        return Optimum(found[best], nats), why, {}
 
     def _costs(self, problem: Problem) -> CostOfPoints:
         """What queries of the model's space cost."""

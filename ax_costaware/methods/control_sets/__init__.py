@@ -365,7 +365,8 @@ class ControlSets(Method):
             # Of a flat mean it is what is surest.
             acquisition = "lower" if is_flat(values.means()) else "mean"
             seed = decision_seed(self.seed, len(problem.trials))
-            points, means = space.search(every, acquisition, seed, held=problem.held)
+            optima = space.search(every, acquisition, seed, held=problem.held)
+            points, means = optima.point, optima.value
         found = []
         for i in feasible_first(means, log_chances, self.feasible):
             if not open_sets[i]:

@@ -19,7 +19,7 @@ import torch
 from botorch.models.model import Model
 from torch import Tensor
 
-from ax_costaware.acquisition import ControlSetOptima, optimize_control_sets
+from ax_costaware.acquisition import Optimum, optimize_control_sets
 from ax_costaware.acquisition.batch_knowledge import batch_knowledge
 from ax_costaware.acquisition.criteria import Criterion, LogProbability
 from ax_costaware.acquisition.objectives import FeasibleQueries
@@ -196,7 +196,7 @@ class QuerySpace:
         model: Model | None = None,
         held: Mapping[int, float] | None = None,
         **options: Any,
-    ) -> ControlSetOptima:
+    ) -> Optimum[Tensor]:
         """The best point of some control sets.
 
         Args:
@@ -258,7 +258,7 @@ class QuerySpace:
 
     def best_means(
         self, indices: Sequence[int], trial: int, model: Model | None = None, **options: Any
-    ) -> ControlSetOptima:
+    ) -> Optimum[Tensor]:
         """The points of some control sets with the best expected posterior mean.
 
         Args:

@@ -25,7 +25,7 @@ import torch
 from scipy.special import log_ndtr
 from torch import Tensor
 
-from ax_costaware.acquisition import ControlSetOptima
+from ax_costaware.acquisition import Optimum
 from ax_costaware.acquisition.criteria import LogExpectedImprovement
 from ax_costaware.acquisition.objectives import FeasibleQueries, QueryCosts
 from ax_costaware.core.account import Money
@@ -115,7 +115,7 @@ class ControlSetValues:
         return getattr(self.rule, "above", None)
 
     @cached_property
-    def best_in_hand(self) -> float | None:
+    def best_incumbent(self) -> float | None:
         """The best expectation of evaluated queries that are likely enough to be feasible.
 
         What the caller fixes, such as the weather of the day, takes the place of what they set.
@@ -140,7 +140,7 @@ class ControlSetValues:
     @property
     def is_feasible(self) -> bool:
         """Whether an evaluated query is; without outcome constraints all are."""
-        return not self.problem.constraints or self.best_in_hand is not None
+        return not self.problem.constraints or self.best_incumbent is not None
 
     def best_feasible(self) -> tuple[Tensor, Tensor]:
         """What each control set can do best in expectation, as far as that is feasible.
@@ -154,7 +154,7 @@ class ControlSetValues:
         every, outcomes = range(len(self.method.control_sets)), space.outcomes()
         limited = FeasibleQueries(outcomes, self.worst(), MARGIN * math.log(least), STEEP)
         held = self.problem.held
-        points = space.best_means(every, trial, feasible=limited, held=held).points.detach()
+        points = space.best_means(every, trial, feasible=limited, held=held).point.detach()
         chances = space.log_chances(points, every)
         assert chances is not None
         rest = (chances < math.log(least)).nonzero().flatten().tolist()
@@ -162,7 +162,7 @@ class ControlSetValues:
             seed = decision_seed(self.method.seed, trial)
             likeliest = FeasibleQueries(outcomes)
             found = space.search(rest, "feasible", seed, feasible=likeliest, held=held)
-            points[rest] = found.points.detach()
+            points[rest] = found.point.detach()
             chances = space.log_chances(points, every)
             assert chances is not None
         return points, chances
@@ -223,12 +223,12 @@ class ControlSetValues:
             X_pending=self.problem.X_pending,
             held=held,
             feasible=self._feasible,
-            best_f=self.best_in_hand if self._feasible is not None else None,
+            best_f=self.best_incumbent if self._feasible is not None else None,
             costs=costs,
         )
         return [
             (point.detach(), float(value))
-            for point, value in zip(optima.points, optima.values, strict=True)
+            for point, value in zip(optima.point, optima.value, strict=True)
         ]
 
     def _worth_changing_for(self, indices: Sequence[int], found: Sequence[Query]) -> list[Query]:
@@ -252,10 +252,10 @@ class ControlSetValues:
         if not sharing:
             return list(found)
         if problem.constraints:
-            best = self.best_in_hand
+            best = self.best_incumbent
         else:
             every = range(len(method.control_sets))
-            best = float(space.best_means(every, problem.next_index).values.max())
+            best = float(space.best_means(every, problem.next_index).value.max())
         chosen = []
         for i, ones in queries.items():
             points, sets = torch.stack([point for point, _ in ones]), [i] * len(ones)
@@ -276,7 +276,7 @@ class ControlSetValues:
 
     def lower(self, indices: Sequence[int], pointwise: bool = False) -> list[float]:
         """A lower bound of the best expected value of each, from observed outcomes only."""
-        found: list[float] = self._search(indices, "lcb" if pointwise else "lower").values.tolist()
+        found: list[float] = self._search(indices, "lcb" if pointwise else "lower").value.tolist()
         return found
 
     def upper(self, indices: Sequence[int], pointwise: bool = False) -> list[float]:
@@ -284,7 +284,7 @@ class ControlSetValues:
         is_found = self.acquisition == "ucb" and self.method.switching_cost is None
         if pointwise and is_found and self.problem.X_pending is None:
             return self(indices)
-        found: list[float] = self._search(indices, "ucb" if pointwise else "upper").values.tolist()
+        found: list[float] = self._search(indices, "ucb" if pointwise else "upper").value.tolist()
         return found
 
     def gain_per_cost(self, indices: Sequence[int]) -> float | None:
@@ -369,7 +369,7 @@ class ControlSetValues:
         log_enough = len(outcomes) * float(log_ndtr(-self.beta)) if is_optimistic else 0.0
         return FeasibleQueries(outcomes, self.worst(), log_enough)
 
-    def _search(self, indices: Sequence[int], acquisition: str, **options: Any) -> ControlSetOptima:
+    def _search(self, indices: Sequence[int], acquisition: str, **options: Any) -> Optimum[Tensor]:
         seed = decision_seed(self.method.seed, self.problem.next_index)
         options = {"held": self.problem.held, **options, **self.method.search_options}
         return self.space.search(indices, acquisition, seed, beta=self.beta, **options)

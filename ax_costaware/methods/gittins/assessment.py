@@ -15,7 +15,7 @@ import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from torch import Tensor
 
-from ax_costaware.acquisition import LogNoisyExpectedImprovementPerCost
+from ax_costaware.acquisition import LogNoisyExpectedImprovementPerCost, Optimum
 from ax_costaware.core.account import Money
 from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.core.switching import SAME_VALUE, CostAfter
@@ -25,7 +25,7 @@ from ax_costaware.methods.gittins.prices import (
     price_of_cost,
     relative_lambda,
 )
-from ax_costaware.methods.gittins.search import PER_COST, Found, Search
+from ax_costaware.methods.gittins.search import PER_COST, Search
 from ax_costaware.methods.priced import cost_function
 from ax_costaware.models import LogNormalCostModel, PointPosterior
 from ax_costaware.policies.gittins import ImprovementPerCostStop
@@ -126,24 +126,25 @@ def assess(method: Gittins, problem: Problem, rule: StopRule | None) -> Assessme
     cost = CostAfter.of(cost_function(method, problem), problem, method)
     search = Search(method, problem, cost, method.money(problem))
     money, sign, under_way = search.money, problem.sign, problem.X_pending
-    best, point, row, chance, is_feasible = search.in_hand()
+    incumbent = search.incumbent()
+    best, row = incumbent.value, incumbent.trial
     count = len(problem.undelivered)
     trial = None if row is None else problem.observed[row]
-    inputs = problem.as_fixed(search.row_of(point) if trial is None else trial.inputs)
+    inputs = problem.as_fixed(search.row_of(incumbent.point) if trial is None else trial.inputs)
     was_run = trial is not None and problem.space.are_near(inputs, [trial.inputs], SAME_VALUE)[0]
     assessment = Assessment(
         money,
         sign * best,
         trial.index if trial is not None and was_run else None,
         inputs,
-        chance=chance,
-        is_feasible=is_feasible,
+        chance=incumbent.feasibility,
+        is_feasible=search.is_feasible(incumbent),
     )
     if not money.pays(None):
         return replace(assessment, reason="the budget is used up")
     stops, reason = False, ""
     try:
-        if not is_feasible:
+        if not assessment.is_feasible:
             return _towards_feasible(search, assessment)
         relative = after = relative_lambda(method, problem)
         price = price_of_cost(search, relative, best)
@@ -177,7 +178,7 @@ def assess(method: Gittins, problem: Problem, rule: StopRule | None) -> Assessme
             index = index_at(found.point, price)
     except SpaceExhausted:
         return replace(assessment, reason=SpaceExhausted.REASON)
-    if stops and found.restricted:
+    if stops and found.is_restricted:
         payer = "max_trial_cost" if money.capped else "what is left of the budget"
         reason += f", of those that {payer} pays for"
     # In the middle of a batch nothing is known that was not known at its start.
@@ -223,7 +224,7 @@ def _index_at(
 ) -> float:
     """The Gittins index of a point, ``d``, at a price.
 
-    Where improvement on what is in hand, which is uncertain, is what a rule goes by, so does the
+    Where improvement on the incumbent, which is uncertain, is what a rule goes by, so does the
     index: it is above the best posterior mean just where improvement is above the price of cost.
     """
     with torch.no_grad():
@@ -235,7 +236,7 @@ def _index_at(
 def _asked(
     search: Search[Gittins],
     rule: StopRule,
-    found: Found,
+    found: Optimum[float],
     index_at: Callable[[Tensor, float], float],
     price: float,
     best: float,
@@ -261,7 +262,7 @@ def _asked(
 def _decision(
     search: Search[Gittins],
     assessment: Assessment,
-    found: Found,
+    found: Optimum[float],
     index: float | None = None,
     price: float | None = None,
     relative: tuple[float | None, float | None] = (None, None),
@@ -296,7 +297,7 @@ def _decision(
     return Decision(
         parameters=row,
         why=_why(method, assessment, index, price, feasible.get("feasibility")),
-        expected_cost=found.cost if declared is None else declared,
+        expected_cost=search.cost_at(found.point) if declared is None else declared,
         details={
             "index": index,
             "incumbent": assessment.incumbent if is_priced else None,

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
@@ -25,6 +25,7 @@ from ax_costaware.acquisition import (
 )
 from ax_costaware.acquisition.log_cost import Affordable, Cheapness, CostFunction, log_cost_function
 from ax_costaware.acquisition.noisy_improvement import has_factor, has_found_noise
+from ax_costaware.acquisition.optimize import Optimum
 from ax_costaware.acquisition.pointwise import InUnits, Squashed
 from ax_costaware.acquisition.target_fidelity import at_target
 from ax_costaware.core.account import Money
@@ -74,43 +75,6 @@ def steep() -> Iterator[None]:
         warnings.simplefilter("ignore", OptimizationWarning)
         warnings.filterwarnings("ignore", "Optimization failed", RuntimeWarning)
         yield
-
-
-class InHand(NamedTuple):
-    """The best of some points; values have the sign of maximisation."""
-
-    value: float
-    """Its posterior mean, less the method's caution."""
-
-    point: Tensor
-    """The point, ``d``, as it was evaluated."""
-
-    row: int | None
-    """Which of the observed trials evaluated it; None where none of them can be deployed, as they
-    are out of bounds that were narrowed: then it is the best point of the space by its mean."""
-
-    chance: float | None = None
-    """Probability that it is feasible; None without constraints."""
-
-    is_feasible: bool = True
-    """Whether that is as large as it has to be; if not, it is that of the likeliest."""
-
-
-@dataclass(frozen=True)
-class Found:
-    """The best point of a search."""
-
-    point: Tensor
-    """The point, ``d``."""
-
-    value: float
-    """Value of the acquisition function there."""
-
-    cost: float
-    """Expected cost there."""
-
-    restricted: bool = False
-    """Whether a better point was passed over, since what is left does not pay for it."""
 
 
 @dataclass(frozen=True)
@@ -208,14 +172,14 @@ class Search(Generic[Priced]):
             cost = CostOfFeasible(log_cost_function(cost), feasibility, least=_LEAST_LOG)
         return PandoraBoxGittinsIndex(problem.model, cost, price, **problem.acquisition_inputs)
 
-    def best_improvement(self, best_f: float) -> tuple[AcquisitionFunction, Found | None]:
+    def best_improvement(self, best_f: float) -> tuple[AcquisitionFunction, Optimum[float] | None]:
         """Improvement per cost, and the affordable trial that has most of it.
 
         It is noisy expected improvement where the model has found noise. So it is where that has
         seen that there is none, and improvement on the best mean is largest at a trial that was
-        made, where nothing is left to gain. Not where the caller fixes parameters, since what is in
-        hand there was not evaluated there; nor at a price where only repeats are left, as they
-        improve on no value in hand.
+        made, where nothing is left to gain. Not where the caller fixes parameters, since the
+        incumbent was not evaluated there; nor at a price where only repeats are left, as they
+        improve on no incumbent.
         """
         problem = self.problem
         repeats = self.method.lmbda is not None and problem.is_exhausted
@@ -299,19 +263,24 @@ class Search(Generic[Priced]):
         method, problem = self.method, self.problem
         return [method.is_deployable(problem, other.parameters) for other in problem.pending]
 
-    def in_hand(self) -> InHand:
-        """Return the incumbent: the best posterior mean among what was evaluated.
+    def incumbent(self) -> Optimum[float]:
+        """Return the best posterior mean among what was evaluated, less the method's caution.
 
         Only points in the search space that are feasible count, or the one likeliest to be.
         Where the caller fixes parameters, such as the weather of the day, what counts is what
         the other parameters of these points would do there; and so it is at the target.
+
+        Returns:
+            The point as it was evaluated, and the trial that evaluated it. None of the trials where
+            none of them can be deployed, as they are out of bounds that were narrowed: then it is
+            the best point of the space.
         """
         (rows,) = torch.tensor(self._can_be_set).nonzero(as_tuple=True)
         if not len(rows):
             return self._best_of(self.starts if len(self.starts) else self.boxes, None)
         return self._best_of(self.problem.evaluated[rows], rows)
 
-    def _best_of(self, X: Tensor, trials: Tensor | None) -> InHand:
+    def _best_of(self, X: Tensor, trials: Tensor | None) -> Optimum[float]:
         """Return the incumbent of points ``n x d``; ``trials`` are the trials that they are of."""
         problem, caution, points = self.problem, self.method.caution, X
         X, chance = self._deployed(X)
@@ -323,9 +292,11 @@ class Search(Generic[Priced]):
         value, i = incumbent(problem.model, X[rows], problem.direction, caution=caution)
         row = int(rows[i])
         trial = None if trials is None else int(trials[row])
-        if chance is None or good is None:
-            return InHand(value, points[row], trial)
-        return InHand(value, points[row], trial, float(chance[row]), bool(good.any()))
+        return Optimum(points[row], value, None if chance is None else float(chance[row]), trial)
+
+    def is_feasible(self, found: Optimum[float]) -> bool:
+        """Return whether an incumbent is as likely to be feasible as it has to be."""
+        return found.feasibility is None or found.feasibility >= self.method.feasible
 
     def _deployed(self, X: Tensor) -> tuple[Tensor, Tensor | None]:
         """Points as they would be deployed, and how likely they are feasible there, if asked."""
@@ -336,19 +307,23 @@ class Search(Generic[Priced]):
         return X, None if problem.feasibility is None else problem.feasibility.probability(X)
 
     def reach(self, best: float) -> float:
-        """The best value in hand, or the best under way if that is believed to be better."""
+        """The incumbent's value, or the best under way if that is believed to be better."""
         pending, can_be_set = self.problem.X_pending, torch.tensor(self._pending_can_be_set)
         if pending is None or not bool(can_be_set.any()):
             return best
         found = self._best_of(pending[can_be_set], None)
-        return max(best, found.value) if found.is_feasible else best
+        return max(best, found.value) if self.is_feasible(found) else best
 
     def costs(self, X: Tensor) -> Tensor:
         """Expected costs at points ``n x d``: ``n``."""
         with torch.no_grad():
             return log_cost_function(self.cost)(X).exp()
 
-    def best(self, acquisition: AcquisitionFunction) -> Found | None:
+    def cost_at(self, point: Tensor) -> float:
+        """Expected cost at a point, ``d``."""
+        return float(self.costs(point.unsqueeze(0)))
+
+    def best(self, acquisition: AcquisitionFunction) -> Optimum[float] | None:
         """The best affordable point of an acquisition function; None if nothing is affordable."""
         feasibility = self.feasibility
         if feasibility is not None and isinstance(acquisition, PandoraBoxGittinsIndex):
@@ -360,7 +335,7 @@ class Search(Generic[Priced]):
         # That nothing is worth its cost must not be for want of a good start.
         found = self._better(self._maximum(acquisition), self.starts, acquisition)
         limit = self.money.limit
-        if limit is None or found.cost <= limit:
+        if limit is None or self.cost_at(found.point) <= limit:
             return found
         costs = self.costs(self.starts)
         payable = self.starts[costs <= limit]
@@ -368,29 +343,27 @@ class Search(Generic[Priced]):
             if len(costs) and float(costs.min()) == float(costs.max()):
                 return None
             cheapest = self._maximum(Cheapness(self.problem.model, self.cost))
-            if cheapest.cost > limit:
+            if self.cost_at(cheapest.point) > limit:
                 return None
             payable = cheapest.point.unsqueeze(0)
         with steep():  # at the bend of the penalty
             found = self._maximum(Affordable(acquisition, self.cost, limit, self.starts))
         # The margin of the penalty turns away what costs just what is left; the points do not.
-        affordable = found if found.cost <= limit else None
-        return replace(self._better(affordable, payable, acquisition), restricted=True)
+        affordable = found if self.cost_at(found.point) <= limit else None
+        return replace(self._better(affordable, payable, acquisition), is_restricted=True)
 
-    def _maximum(self, acquisition: AcquisitionFunction) -> Found:
+    def _maximum(self, acquisition: AcquisitionFunction) -> Optimum[float]:
         unit = self._unit(acquisition)
         scaled = acquisition if unit is None else InUnits(acquisition, *unit)
         options, immovable = self.method.search_options, self.problem.immovable
-        point, value = self.problem.maximize(scaled, options)
+        found = self.problem.maximize(scaled, options)
         # Where equality constraints determine columns, there are the points that keep them besides.
         for held, _ in self.kept if self.problem.space.elimination is None else ():
-            if len({*held, *immovable}) < len(point):
+            if len({*held, *immovable}) < len(found.point):
                 other = self.problem.maximize(scaled, options, held)
-                if other.value > value:
-                    point, value = other
-        if unit is not None:
-            value = unit[0] + unit[1] * value
-        return self._found(point.to(self.points), value)
+                found = other if other.value > found.value else found
+        value = found.value if unit is None else unit[0] + unit[1] * found.value
+        return Optimum(found.point.to(self.points), value)
 
     def _squashed(self, index: PandoraBoxGittinsIndex, feasibility: Feasibility) -> Squashed:
         """An index in units of the posterior's spread, below the largest one of the points."""
@@ -413,8 +386,8 @@ class Search(Generic[Priced]):
         return (highest, spread) if 0.0 < spread < _SMALL * size else None
 
     def _better(
-        self, found: Found | None, points: Tensor, acquisition: AcquisitionFunction
-    ) -> Found:
+        self, found: Optimum[float] | None, points: Tensor, acquisition: AcquisitionFunction
+    ) -> Optimum[float]:
         """The best of ``points``, or what was found if that is at least as good."""
         if found is not None and not len(points):
             return found
@@ -423,7 +396,4 @@ class Search(Generic[Priced]):
         best = int(values.argmax())
         if found is not None and found.value >= float(values[best]):
             return found
-        return self._found(points[best], float(values[best]))
-
-    def _found(self, point: Tensor, value: float) -> Found:
-        return Found(point, value, float(self.costs(point.unsqueeze(0))))
+        return Optimum(points[best], float(values[best]))

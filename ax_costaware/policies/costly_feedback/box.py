@@ -219,7 +219,7 @@ class BoxDomain:
         latest = dict.fromkeys(o.key for o in list(self._observations)[-_NEAR:])
         starts = torch.cat([sobol, *(self._row(key).unsqueeze(0) for key in latest)])
         search = ConfidenceSearch(self._at(now), bounds, RIVAL_CORRELATION, starts)
-        optima = search.upper_confidence_bound(beta).local_optima
+        optima = search.upper_confidence_bound(beta).point
         self._searched, self._rivals = _Searched(search, beta, optima), None
         return self._searched
 

@@ -136,7 +136,7 @@ def test_a_search_leaves_alone_what_is_fixed(space: QuerySpace) -> None:
     for held in ({n: 2.0}, {n: 4.0}, dict(zip(soil, (0.0, 0.0, 1.0), strict=True))):
         for index in (0, 1):
             found = space.search([index], "ucb", seed=0, held=held, **options)
-            (point,) = found.points
+            (point,) = found.point
             held_here = [i for i in held if i in space.control_sets[index]]
             assert point[held_here].tolist() == [held[i] for i in held_here]
             if index == 1:
