@@ -17,23 +17,24 @@ from ax_costaware.indirect_strategies import (
     level_parameter,
     resolution_tree_strategy,
 )
-from ax_costaware.methods import Method
-from ax_costaware.metrics import CostMetric, ReportedMetric, SkippingMetric
-from ax_costaware.policies import (
+from ax_costaware.methods import (
     EpsilonSchedule,
     ExploreThenCommit,
     LargestValuePerCost,
+    LogarithmicBeta,
+    Method,
+    TheoreticalBeta,
     UnknownCosts,
 )
-from ax_costaware.policies.beta import LogarithmicBeta, TheoreticalBeta
-from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
-from ax_costaware.policies.query_rules import (
+from ax_costaware.methods.costly_feedback.rules import (
     BernoulliRule,
     FullFeedback,
     LCBUCBRule,
     MixedRule,
     QueryRule,
 )
+from ax_costaware.methods.gittins.rules import GittinsDecay, GittinsStop, ImprovementPerCostStop
+from ax_costaware.metrics import CostMetric, ReportedMetric, SkippingMetric
 from ax_costaware.queries import (
     FiniteConditional,
     GaussianConditional,

@@ -26,18 +26,20 @@ from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.strategy import strategy_with
 from ax_costaware.core import FixedHyperparameters
-from ax_costaware.methods import ControlSets, CostlyFeedback, Gittins
-from ax_costaware.methods.control_sets.checks import CONTROL_SET
-from ax_costaware.methods.gittins import StopRule
-from ax_costaware.methods.priced import CostArgument
-from ax_costaware.models.log_normal_cost import CostKind
-from ax_costaware.policies import (
+from ax_costaware.methods import (
     ControlSetRule,
+    ControlSets,
+    CostlyFeedback,
     FeedbackRule,
+    Gittins,
     GittinsDecay,
     LogarithmicBeta,
     TheoreticalBeta,
 )
+from ax_costaware.methods.control_sets.checks import CONTROL_SET
+from ax_costaware.methods.gittins import StopRule
+from ax_costaware.methods.priced import CostArgument
+from ax_costaware.models.log_normal_cost import CostKind
 from ax_costaware.queries import (
     ControlSet,
     Cost,

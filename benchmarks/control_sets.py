@@ -38,7 +38,7 @@ from problems import COSTS, DRAWN, NOISE_STD, PROBLEMS, Problem, fixed_gp
 from torch import Tensor
 
 from ax_costaware.acquisition import optimize_control_sets
-from ax_costaware.policies import (
+from ax_costaware.methods import (
     ControlSetHistory,
     ControlSetRule,
     EpsilonSchedule,

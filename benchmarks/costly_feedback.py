@@ -36,7 +36,7 @@ from gpytorch.kernels import MaternKernel
 from kept_runs import RESULTS, keep, path_of, read, run_all
 from numpy.typing import NDArray
 
-from ax_costaware.policies import (
+from ax_costaware.methods import (
     BernoulliRule,
     CostlyFeedbackLoop,
     FeedbackRule,

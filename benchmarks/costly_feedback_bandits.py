@@ -29,8 +29,13 @@ from kept_runs import RESULTS
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from ax_costaware.methods import (
+    BernoulliRule,
+    CostlyFeedbackLoop,
+    FeedbackRule,
+    QueryRule,
+)
 from ax_costaware.models import IndependentKernel
-from ax_costaware.policies import BernoulliRule, CostlyFeedbackLoop, FeedbackRule, QueryRule
 
 ROUNDS, TRIALS, NOISE, PRIOR_MEAN, PRIOR_VARIANCE = 2000, 100, 0.01, 0.5, 0.015
 TIME = np.arange(1, ROUNDS + 1) / ROUNDS

@@ -24,7 +24,12 @@ import torch
 from costly_feedback import NUM_POINTS, drifting_function, kernel
 from kept_runs import RESULTS, keep, read, run_all
 
-from ax_costaware.policies import BernoulliRule, CostlyFeedbackLoop, FeedbackRule, QueryRule
+from ax_costaware.methods import (
+    BernoulliRule,
+    CostlyFeedbackLoop,
+    FeedbackRule,
+    QueryRule,
+)
 
 DRIFTS = (0.001, 0.003, 0.01, 0.03)
 NOISES = (0.01, 0.1, 1.0, 4.0)

@@ -30,8 +30,8 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from kept_runs import RESULTS
 from torch import Tensor
 
+from ax_costaware.methods import CostlyFeedbackLoop, FeedbackRule, QueryRule
 from ax_costaware.models import TimeVaryingGP
-from ax_costaware.policies import CostlyFeedbackLoop, FeedbackRule, QueryRule
 
 NUM_CANDIDATES, NUM_MEASURED, FORGETTING, NOISE, LONG = 1000, 500, 0.01, 0.01, 100_000
 CANDIDATES = np.linspace(0, 1, NUM_CANDIDATES)

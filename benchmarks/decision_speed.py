@@ -35,7 +35,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from ax_costaware.acquisition import ExpectedUpperConfidenceBound, optimize_control_sets
-from ax_costaware.policies import ControlSetHistory, EpsilonSchedule, ExploreThenCommit
+from ax_costaware.methods import ControlSetHistory, EpsilonSchedule, ExploreThenCommit
 from ax_costaware.queries import ProductNodes, TruncatedNormal, sobol_nodes
 
 RESULTS = Path(__file__).parent / "results" / "decision_speed.json"

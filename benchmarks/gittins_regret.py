@@ -67,12 +67,12 @@ from ax_costaware.core import Simulation, Stop
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.model import ModelOptions
 from ax_costaware.core.simulation import Outcome
+from ax_costaware.methods import GittinsDecay
 from ax_costaware.models import (
     DenseMarginalLogLikelihood,
     LogNormalCostModel,
     PointPosterior,
 )
-from ax_costaware.policies import GittinsDecay
 from ax_costaware.queries import AffineCost
 from ax_costaware.space import Range, Space
 

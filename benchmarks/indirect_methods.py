@@ -35,8 +35,8 @@ from ax_costaware.acquisition import (
     sample_optima,
 )
 from ax_costaware.acquisition.standard_normal import truncated_information
+from ax_costaware.methods import Cell, ResolutionTree
 from ax_costaware.models import ConditionalMeanProcess, IndirectPosterior
-from ax_costaware.policies import Cell, ResolutionTree
 from ax_costaware.queries import Conditional
 
 BASELINES = ("mes", "ucb", "ei")

@@ -48,8 +48,7 @@ from unknown_costs_problems import ackley6, hartmann6, lengthscales, worst_of
 from unknown_costs_tables import PANELS, draw, table
 
 from ax_costaware.acquisition import control_set_search, optimize_control_sets
-from ax_costaware.models import PointPosterior
-from ax_costaware.policies import (
+from ax_costaware.methods import (
     ControlSetChoice,
     ControlSetHistory,
     ControlSetRule,
@@ -60,6 +59,7 @@ from ax_costaware.policies import (
     PastDecision,
     UnknownCosts,
 )
+from ax_costaware.models import PointPosterior
 from ax_costaware.queries import ProductNodes, sobol_nodes
 
 BUDGET = 100.0

@@ -27,8 +27,8 @@ from ax.storage.sqa_store.db import (
 
 from ax_costaware.ax_bridge.records import RECORD
 from ax_costaware.methods.costly_feedback import CostlyFeedback
+from ax_costaware.methods.costly_feedback.rules import BernoulliRule
 from ax_costaware.metrics import SkippingMetric
-from ax_costaware.policies.query_rules import BernoulliRule
 from ax_costaware.session import query, spending
 from tests.ax.feedback_toy import make_client as make_feedback_client
 from tests.session.conftest import strategy_with

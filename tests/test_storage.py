@@ -68,14 +68,14 @@ from ax_costaware.acquisition import (
 )
 from ax_costaware.ax_bridge.node import method_of, node_of
 from ax_costaware.core.method import Method
+from ax_costaware.methods import ControlSetChoice, ControlSetHistory, Evaluate
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.costly_feedback import CostlyFeedback
+from ax_costaware.methods.costly_feedback.rules import FeedbackRule, MeasurementChoice, Prospect
 from ax_costaware.methods.fidelity import MultiFidelity
 from ax_costaware.methods.gittins import Gittins
 from ax_costaware.models import TimeVaryingGP
 from ax_costaware.models.fixed_hyperparameters import FixedHyperparameterGP, FixedTimeVaryingGP
-from ax_costaware.policies import ControlSetChoice, ControlSetHistory, Evaluate
-from ax_costaware.policies.query_rules import FeedbackRule, MeasurementChoice, Prospect
 from ax_costaware.queries import Cost
 from tests.ax.feedback_toy import make_client as make_feedback_client
 from tests.ax.gittins_toy import make_client as make_gittins_client

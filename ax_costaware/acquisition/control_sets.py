@@ -3,7 +3,7 @@ r"""The best values of every control set, and the acquisition functions of one.
 ``optimize_control_sets`` takes all control sets and restarts in one batch; see
 ``control_set_search`` for how it is searched. Source: Tay et al. 2023, Algorithm 1, line 6; the
 monotonicity that makes a control set worth no more than a superset is left to the rules
-(``ax_costaware.policies``).
+(``ax_costaware.methods``).
 
 A partial query fixes the controlled columns and leaves the rest to chance. Its acquisition
 functions take ordinary ``batch_shape x 1 x d`` points and ignore the random columns, so that

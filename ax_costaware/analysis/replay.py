@@ -21,7 +21,7 @@ from torch import Tensor
 
 from ax_costaware.methods import ControlSets
 from ax_costaware.methods.control_sets.query_space import QuerySpace
-from ax_costaware.policies.control_set_rules.rule import maximal, proper_supersets
+from ax_costaware.methods.control_sets.rules.rule import maximal, proper_supersets
 
 Item = TypeVar("Item")
 

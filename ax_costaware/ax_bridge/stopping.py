@@ -27,8 +27,8 @@ from ax_costaware.core.problem import Decision, Problem, Stop, decision_seed, re
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.gittins import Gittins, StopRule
 from ax_costaware.methods.gittins.assessment import Assessment, assess
+from ax_costaware.methods.gittins.rules import GittinsStop
 from ax_costaware.methods.priced import CostArgument, NothingToLearnFrom
-from ax_costaware.policies.gittins import GittinsStop
 from ax_costaware.queries.argument_checks import boolean, integer_at_least
 
 

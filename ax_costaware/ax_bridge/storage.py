@@ -36,7 +36,7 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 from botorch.models.transforms.outcome import OutcomeTransform
 
-from ax_costaware import acquisition, core, methods, models, policies, queries, space
+from ax_costaware import acquisition, core, methods, models, queries, space
 from ax_costaware.ax_bridge.node import BudgetExhausted, CostAwareNode
 from ax_costaware.ax_bridge.stopping import GittinsStoppingStrategy
 from ax_costaware.ax_bridge.stored_expressions import PREFIX, check_databases
@@ -53,20 +53,20 @@ VALUE_OBJECTS: tuple[type, ...] = (
     methods.MultiFidelity,
     space.Range,
     methods.TreeSearch,
-    policies.BernoulliRule,
-    policies.EpsilonSchedule,
-    policies.ExploreThenCommit,
-    policies.FullFeedback,
-    policies.GittinsDecay,
-    policies.GittinsStop,
-    policies.ImprovementPerCostStop,
-    policies.LCBUCBRule,
-    policies.LargestValuePerCost,
-    policies.LogarithmicBeta,
-    policies.MixedRule,
-    policies.QueryRule,
-    policies.TheoreticalBeta,
-    policies.UnknownCosts,
+    methods.BernoulliRule,
+    methods.EpsilonSchedule,
+    methods.ExploreThenCommit,
+    methods.FullFeedback,
+    methods.GittinsDecay,
+    methods.GittinsStop,
+    methods.ImprovementPerCostStop,
+    methods.LCBUCBRule,
+    methods.LargestValuePerCost,
+    methods.LogarithmicBeta,
+    methods.MixedRule,
+    methods.QueryRule,
+    methods.TheoreticalBeta,
+    methods.UnknownCosts,
     queries.AffineCost,
     queries.SwitchingCost,
     queries.ConstantCost,
@@ -202,7 +202,7 @@ def _check_storable(argument: str, value: object) -> None:
             f"{type(value).__name__}, which Ax's stores do not know. Make it a dataclass of "
             "plain values and pass it to ax_costaware.storage.register_value_object."
         )
-    elif isinstance(value, policies.MixedRule):
+    elif isinstance(value, methods.MixedRule):
         _check_storable(f"{argument}.rule", value.rule)
     elif isinstance(value, queries.SwitchingCost):
         _check_storable(f"{argument}.base", value.base)

@@ -1,23 +1,84 @@
-"""The methods: what each decides from a ``Problem``, without Ax.
+"""The methods and their decision rules, without Ax.
 
 ``Method`` says what a method answers; each of the six is one frozen value object, the same that a
-strategy stores.
+strategy stores. A rule chooses from plain numbers and says why; it stands beside its method.
+``CostlyFeedbackLoop`` runs the rules of costly feedback in a program of one's own.
 """
 
 from ax_costaware.core.method import Method
 from ax_costaware.methods.averages.indirect_queries import IndirectQueries
 from ax_costaware.methods.control_sets import ControlSets
+from ax_costaware.methods.control_sets.rules.beta import TheoreticalBeta
+from ax_costaware.methods.control_sets.rules.epsilon_schedule import EpsilonSchedule
+from ax_costaware.methods.control_sets.rules.explore_then_commit import ExploreThenCommit
+from ax_costaware.methods.control_sets.rules.rule import (
+    ControlSetChoice,
+    ControlSetHistory,
+    ControlSetRule,
+    CostEstimate,
+    Evaluate,
+    EvaluateBounds,
+    PastDecision,
+)
+from ax_costaware.methods.control_sets.rules.unknown_costs import UnknownCosts
+from ax_costaware.methods.control_sets.rules.value_per_cost import LargestValuePerCost
 from ax_costaware.methods.costly_feedback import CostlyFeedback
+from ax_costaware.methods.costly_feedback.beta import LogarithmicBeta
+from ax_costaware.methods.costly_feedback.domain import ResetEvery
+from ax_costaware.methods.costly_feedback.loop import Ask, CostlyFeedbackLoop
+from ax_costaware.methods.costly_feedback.rules import (
+    BernoulliRule,
+    FeedbackRule,
+    FullFeedback,
+    LCBUCBRule,
+    MeasurementChoice,
+    MixedRule,
+    Prospect,
+    QueryRule,
+    Rivals,
+)
 from ax_costaware.methods.fidelity import MultiFidelity
 from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.gittins.rules import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.methods.resolution_tree import TreeSearch
+from ax_costaware.methods.resolution_tree.tree import Cell, ResolutionTree
 
 __all__ = [
+    "Ask",
+    "BernoulliRule",
+    "Cell",
+    "ControlSetChoice",
+    "ControlSetHistory",
+    "ControlSetRule",
     "ControlSets",
+    "CostEstimate",
     "CostlyFeedback",
+    "CostlyFeedbackLoop",
+    "EpsilonSchedule",
+    "Evaluate",
+    "EvaluateBounds",
+    "ExploreThenCommit",
+    "FeedbackRule",
+    "FullFeedback",
     "Gittins",
+    "GittinsDecay",
+    "GittinsStop",
+    "ImprovementPerCostStop",
     "IndirectQueries",
+    "LCBUCBRule",
+    "LargestValuePerCost",
+    "LogarithmicBeta",
+    "MeasurementChoice",
     "Method",
+    "MixedRule",
     "MultiFidelity",
+    "PastDecision",
+    "Prospect",
+    "QueryRule",
+    "ResetEvery",
+    "ResolutionTree",
+    "Rivals",
+    "TheoreticalBeta",
     "TreeSearch",
+    "UnknownCosts",
 ]

@@ -34,10 +34,10 @@ from ax_costaware.methods.continuations import (
     continuations,
     continued_trial,
 )
+from ax_costaware.methods.gittins.rules import ImprovementPerCostStop
 from ax_costaware.methods.gittins.search import Search, steep
 from ax_costaware.methods.priced import PricedMethod, cost_function
 from ax_costaware.models import FidelityGP, PointPosterior
-from ax_costaware.policies.gittins import ImprovementPerCostStop
 from ax_costaware.queries.argument_checks import boolean, check_fields, plain_value
 from ax_costaware.queries.switching_cost import is_same
 from ax_costaware.space.parameters import Fixed, Row, Value, takes

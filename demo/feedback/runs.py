@@ -16,7 +16,7 @@ import torch
 from botorch.exceptions.warnings import BotorchWarning
 from scipy.stats import qmc
 
-from ax_costaware.policies import (
+from ax_costaware.methods import (
     BernoulliRule,
     CostlyFeedbackLoop,
     FeedbackRule,

@@ -8,7 +8,7 @@ from botorch.models import SingleTaskGP
 from gpytorch.kernels import RBFKernel
 
 from ax_costaware.acquisition import optimize_control_sets
-from ax_costaware.policies import ControlSetHistory, EpsilonSchedule, ExploreThenCommit
+from ax_costaware.methods import ControlSetHistory, EpsilonSchedule, ExploreThenCommit
 from ax_costaware.queries import ProductNodes, TruncatedNormal, sobol_nodes
 
 DIM = 5

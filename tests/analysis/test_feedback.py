@@ -17,7 +17,7 @@ from ax.exceptions.core import UserInputError
 from ax_costaware.analysis import FeedbackAnalysis
 from ax_costaware.ax_bridge.records import RECORD
 from ax_costaware.methods.costly_feedback import CostlyFeedback
-from ax_costaware.policies.query_rules import BernoulliRule
+from ax_costaware.methods.costly_feedback.rules import BernoulliRule
 from ax_costaware.session import complete_trial, query, spending
 from tests.ax.feedback_toy import make_client, run_trials
 from tests.session.conftest import strategy_with

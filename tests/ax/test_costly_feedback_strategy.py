@@ -31,7 +31,7 @@ from ax_costaware import (
 )
 from ax_costaware.ax_bridge.node import fitted_problem
 from ax_costaware.core import Problem
-from ax_costaware.policies.query_rules import RIVAL_CORRELATION
+from ax_costaware.methods.costly_feedback.rules import RIVAL_CORRELATION
 from tests.ax.feedback_toy import (
     FAST,
     FORGETTING,

@@ -32,7 +32,7 @@ from ax_costaware.core.simulation import Outcome
 from ax_costaware.methods import averages
 from ax_costaware.methods.averages.information import posterior
 from ax_costaware.methods.resolution_tree import TreeSearch
-from ax_costaware.policies.resolution_tree import Cell, ResolutionTree
+from ax_costaware.methods.resolution_tree.tree import Cell, ResolutionTree
 from ax_costaware.space import Range, Space
 from tests.ax.indirect_toy import record
 from tests.ax.tree_toy import BEST, MAX_LEVEL, TARGETS, cell_mean, make_client, run_trials

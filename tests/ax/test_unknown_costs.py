@@ -25,9 +25,9 @@ from ax_costaware import (
 )
 from ax_costaware.analysis import CostAndValueAnalysis
 from ax_costaware.ax_bridge.node import fitted_problem, method_of_class
+from ax_costaware.methods import ControlSetChoice, ControlSetHistory, EvaluateBounds
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.query_space import QuerySpace
-from ax_costaware.policies import ControlSetChoice, ControlSetHistory, EvaluateBounds
 from tests.ax.cost_toy import (
     RULE,
     UNKNOWN_SETS,

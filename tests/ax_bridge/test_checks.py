@@ -31,7 +31,7 @@ from ax_costaware.ax_bridge.checks import (
 )
 from ax_costaware.ax_bridge.search_space import space_of
 from ax_costaware.exceptions import InputError, UnsupportedInputError
-from ax_costaware.policies import UnknownCosts
+from ax_costaware.methods import UnknownCosts
 
 SETS = (ControlSet(["x"], cost=1.0), ControlSet(["x", "n", "soil"], cost=2.0, name="all"))
 MARGINALS: dict[str, Any] = {

@@ -18,8 +18,9 @@ from ax_costaware.ax_bridge.node import CostAwareNode, method_of
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.gittins import Gittins
 from tests.ax.toy import CONTROL_SETS, MARGINALS
-from tests.methods import test_costly_feedback, test_gittins
 from tests.methods.control_sets import test_control_sets
+from tests.methods.costly_feedback import test_costly_feedback
+from tests.methods.gittins import test_gittins
 
 NO_SURROGATE = ({"surrogate_spec": "gp"}, "surrogate_spec='gp': expected")
 

@@ -31,16 +31,16 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods import (
     ControlSets,
     CostlyFeedback,
+    EpsilonSchedule,
     Gittins,
     IndirectQueries,
     Method,
     MultiFidelity,
     TreeSearch,
 )
+from ax_costaware.methods.costly_feedback.rules import QueryRule
+from ax_costaware.methods.gittins.rules import GittinsStop
 from ax_costaware.methods.resolution_tree import LEVEL
-from ax_costaware.policies import EpsilonSchedule
-from ax_costaware.policies.gittins import GittinsStop
-from ax_costaware.policies.query_rules import QueryRule
 from ax_costaware.queries import FiniteConditional, GaussianConditional
 from ax_costaware.queries.costs import AffineCost
 from ax_costaware.space import Choice, Fixed, Range, Space

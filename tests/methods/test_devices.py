@@ -10,8 +10,7 @@ import torch
 
 from ax_costaware.core import OutcomeConstraint, Simulation, simulate
 from ax_costaware.core.simulation import Outcome
-from ax_costaware.methods import ControlSets, Gittins
-from ax_costaware.policies import UnknownCosts
+from ax_costaware.methods import ControlSets, Gittins, UnknownCosts
 from ax_costaware.queries import SwitchingCost
 from ax_costaware.space import Choice, Range, Space
 from tests.core.test_simulation import CASES, FAST, Case, with_cost

@@ -23,13 +23,13 @@ from ax_costaware.methods import (
     CostlyFeedback,
     Gittins,
     IndirectQueries,
+    LargestValuePerCost,
     Method,
     TreeSearch,
 )
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
+from ax_costaware.methods.costly_feedback.rules import QueryRule
 from ax_costaware.methods.resolution_tree import LEVEL
-from ax_costaware.policies import LargestValuePerCost
-from ax_costaware.policies.query_rules import QueryRule
 from ax_costaware.queries import GaussianConditional
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.costs import AffineCost

@@ -18,7 +18,7 @@ from ax.storage.sqa_store.db import (
 
 from ax_costaware.ax_bridge.records import RECORD
 from ax_costaware.methods.costly_feedback import CostlyFeedback
-from ax_costaware.policies.query_rules import BernoulliRule
+from ax_costaware.methods.costly_feedback.rules import BernoulliRule
 from ax_costaware.session import complete_trial, query, recommend, spending
 from tests.ax.feedback_toy import make_client, run_trials
 

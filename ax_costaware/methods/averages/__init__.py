@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, get_args
 
 import numpy as np
 import torch
@@ -49,7 +49,6 @@ from ax_costaware.methods.stopping import NUM_AHEAD, at_price
 from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
 from ax_costaware.models.fixed_hyperparameters import FixedConditionalMeanProcess
 from ax_costaware.models.indirect_posterior import IndirectPosterior
-from ax_costaware.policies.resolution_tree import Cell
 from ax_costaware.queries import Conditional
 from ax_costaware.queries.argument_checks import (
     at_least,
@@ -61,6 +60,9 @@ from ax_costaware.queries.argument_checks import (
     set_fields,
 )
 from ax_costaware.space.parameters import Choice, FreeParameter, Row
+
+if TYPE_CHECKING:
+    from ax_costaware.methods.resolution_tree.tree import Cell
 
 
 @dataclass(frozen=True)

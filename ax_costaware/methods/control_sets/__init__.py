@@ -48,9 +48,19 @@ from ax_costaware.methods.control_sets.learned import (
     no_more_than_switching_costs,
 )
 from ax_costaware.methods.control_sets.query_space import QuerySpace
+from ax_costaware.methods.control_sets.rules.beta import (
+    TheoreticalBeta,
+)
+from ax_costaware.methods.control_sets.rules.explore_then_commit import (
+    ExploreThenCommit,
+)
+from ax_costaware.methods.control_sets.rules.rule import (
+    ControlSetRule,
+)
+from ax_costaware.methods.control_sets.rules.value_per_cost import (
+    LargestValuePerCost,
+)
 from ax_costaware.methods.control_sets.values import ControlSetValues
-from ax_costaware.policies import ControlSetRule, ExploreThenCommit, LargestValuePerCost
-from ax_costaware.policies.beta import TheoreticalBeta
 from ax_costaware.queries import ControlSet, JointLaw, Marginal, SwitchingCost, check_control_sets
 from ax_costaware.queries.argument_checks import (
     check_fields,

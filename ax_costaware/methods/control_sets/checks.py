@@ -13,15 +13,19 @@ from ax_costaware.core.history import PastTrial, blaming
 from ax_costaware.core.problem import Problem
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods.control_sets.learned import atoms_of
-from ax_costaware.methods.costs import check_cost, cost_range
-from ax_costaware.policies import (
+from ax_costaware.methods.control_sets.rules.explore_then_commit import (
+    ExploreThenCommit,
+)
+from ax_costaware.methods.control_sets.rules.rule import (
     ControlSetHistory,
     ControlSetRule,
     CostEstimate,
-    ExploreThenCommit,
+    checked_choice,
+)
+from ax_costaware.methods.control_sets.rules.unknown_costs import (
     UnknownCosts,
 )
-from ax_costaware.policies.control_set_rules.rule import checked_choice
+from ax_costaware.methods.costs import check_cost, cost_range
 from ax_costaware.queries import ControlSet, Cost, JointLaw, Learned, Marginal
 from ax_costaware.queries.argument_checks import (
     finite_number,

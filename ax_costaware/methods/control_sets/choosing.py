@@ -20,14 +20,14 @@ from ax_costaware.core.switching import kept_settings
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.checks import allowed_sets
 from ax_costaware.methods.control_sets.query_space import QuerySpace
-from ax_costaware.methods.control_sets.values import ControlSetValues
-from ax_costaware.methods.stopping import at_price
-from ax_costaware.policies import (
+from ax_costaware.methods.control_sets.rules.rule import (
     ControlSetChoice,
     ControlSetHistory,
     PastDecision,
+    checked_choice,
 )
-from ax_costaware.policies.control_set_rules.rule import checked_choice
+from ax_costaware.methods.control_sets.values import ControlSetValues
+from ax_costaware.methods.stopping import at_price
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.space.parameters import Row, Value
 

@@ -26,9 +26,11 @@ from ax_costaware.acquisition.log_cost import log_cost_function
 from ax_costaware.core.history import PastTrial, check_complete, check_inputs
 from ax_costaware.core.switching import CostAfter, switching_costs
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods.control_sets.rules.rule import (
+    CostEstimate,
+)
 from ax_costaware.methods.costs import cost_range, known_cost
 from ax_costaware.models.control_set_cost import ControlSetCostModel
-from ax_costaware.policies import CostEstimate
 from ax_costaware.queries import (
     ControlSet,
     Cost,

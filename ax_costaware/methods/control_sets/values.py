@@ -33,14 +33,18 @@ from ax_costaware.core.constraints import MARGIN, STEEP
 from ax_costaware.core.problem import Problem, decision_seed
 from ax_costaware.core.switching import kept_settings, switching_cost
 from ax_costaware.methods.control_sets.query_space import QuerySpace
-from ax_costaware.methods.stopping import NUM_AHEAD
-from ax_costaware.models import information_gain
-from ax_costaware.policies import (
-    ControlSetRule,
-    CostEstimate,
-    LargestValuePerCost,
+from ax_costaware.methods.control_sets.rules.beta import (
     TheoreticalBeta,
 )
+from ax_costaware.methods.control_sets.rules.rule import (
+    ControlSetRule,
+    CostEstimate,
+)
+from ax_costaware.methods.control_sets.rules.value_per_cost import (
+    LargestValuePerCost,
+)
+from ax_costaware.methods.stopping import NUM_AHEAD
+from ax_costaware.models import information_gain
 
 if TYPE_CHECKING:
     from ax_costaware.methods.control_sets import ControlSets

@@ -19,10 +19,10 @@ from ax_costaware.core.model import FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Decision, Problem, Stop
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.gittins.assessment import assess
+from ax_costaware.methods.gittins.rules import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.methods.gittins.search import PER_COST
 from ax_costaware.methods.priced import PricedMethod
 from ax_costaware.models.matern_gp import MaternGP
-from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.queries.argument_checks import boolean, check_fields, instance_of, one_of
 from ax_costaware.space.parameters import Row
 

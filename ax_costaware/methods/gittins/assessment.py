@@ -25,10 +25,10 @@ from ax_costaware.methods.gittins.prices import (
     price_of_cost,
     relative_lambda,
 )
+from ax_costaware.methods.gittins.rules import ImprovementPerCostStop
 from ax_costaware.methods.gittins.search import PER_COST, Search
 from ax_costaware.methods.priced import cost_function
 from ax_costaware.models import LogNormalCostModel, PointPosterior
-from ax_costaware.policies.gittins import ImprovementPerCostStop
 from ax_costaware.space.parameters import Value
 
 if TYPE_CHECKING:

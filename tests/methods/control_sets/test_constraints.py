@@ -16,11 +16,7 @@ from ax_costaware.core.decision import next_trial
 from ax_costaware.core.problem import Decision, Pending, Stop, reproducible
 from ax_costaware.core.simulation import Outcome, Simulation, simulate
 from ax_costaware.exceptions import UnsupportedInputError
-from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.methods.control_sets.checks import CONTROL_SET
-from ax_costaware.methods.control_sets.values import ControlSetValues
-from ax_costaware.methods.stopping import IN_A_ROW
-from ax_costaware.policies import (
+from ax_costaware.methods import (
     ControlSetHistory,
     ControlSetRule,
     EpsilonSchedule,
@@ -28,6 +24,10 @@ from ax_costaware.policies import (
     LargestValuePerCost,
     UnknownCosts,
 )
+from ax_costaware.methods.control_sets import ControlSets
+from ax_costaware.methods.control_sets.checks import CONTROL_SET
+from ax_costaware.methods.control_sets.values import ControlSetValues
+from ax_costaware.methods.stopping import IN_A_ROW
 from ax_costaware.queries.switching_cost import SwitchingCost
 from ax_costaware.space.parameters import Row
 from tests.methods.control_sets.toy import (

@@ -17,9 +17,9 @@ from ax_costaware.core.method import NO_LIMIT
 from ax_costaware.core.problem import Pending, Problem
 from ax_costaware.core.simulation import Simulation
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods import ExploreThenCommit, UnknownCosts
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
-from ax_costaware.policies import ExploreThenCommit, UnknownCosts
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.marginals import Uniform
 from ax_costaware.space.parameters import Choice, Range

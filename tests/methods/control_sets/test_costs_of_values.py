@@ -16,15 +16,15 @@ from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Decision, Pending, Problem, Stop
 from ax_costaware.core.simulation import Outcome, Simulation
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.methods.control_sets.checks import CONTROL_SET
-from ax_costaware.methods.control_sets.values import ControlSetValues
-from ax_costaware.policies import (
+from ax_costaware.methods import (
     EpsilonSchedule,
     ExploreThenCommit,
     LargestValuePerCost,
     UnknownCosts,
 )
+from ax_costaware.methods.control_sets import ControlSets
+from ax_costaware.methods.control_sets.checks import CONTROL_SET
+from ax_costaware.methods.control_sets.values import ControlSetValues
 from ax_costaware.queries import (
     AffineCost,
     ControlSet,

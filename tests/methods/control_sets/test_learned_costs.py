@@ -10,6 +10,7 @@ import torch
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Problem
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods import UnknownCosts
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.learned import (
@@ -18,7 +19,6 @@ from ax_costaware.methods.control_sets.learned import (
     costs_to_learn_from,
 )
 from ax_costaware.methods.control_sets.query_space import QuerySpace
-from ax_costaware.policies import UnknownCosts
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.space.parameters import Fixed, Range
 from ax_costaware.space.space import Space

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 from ax_costaware.core.model import FixedHyperparameters
 from ax_costaware.core.problem import Decision
 from ax_costaware.core.simulation import Outcome, Simulation, simulate
+from ax_costaware.methods import ControlSetChoice, ControlSetHistory, EvaluateBounds
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
-from ax_costaware.policies import ControlSetChoice, ControlSetHistory, EvaluateBounds
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.marginals import Marginal, Uniform
 from ax_costaware.space.parameters import Choice, Range, Row

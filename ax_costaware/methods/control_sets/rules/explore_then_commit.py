@@ -1,0 +1,166 @@
+"""Explore then commit: play each cheap cost group a number of times, then the best control set.
+
+Section 4.2 of Tay et al. 2023, *Bayesian Optimization with Cost-varying Variable Subsets*. A cost
+group is the control sets of equal cost; the dearest group is not explored. ``ETC-50`` is
+``ExploreThenCommit(50)``, and ``ETC-Ada``, which the paper recommends, is
+``ExploreThenCommit.adaptive()``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods.control_sets.rules.rule import (
+    ControlSetChoice,
+    ControlSetHistory,
+    Evaluate,
+    SeenValues,
+    cost_groups,
+    maximal,
+)
+from ax_costaware.queries.argument_checks import (
+    check_fields,
+    integer_at_least,
+    optional,
+    positive_number,
+    sequence_of,
+    set_fields,
+)
+
+_ROUNDING = 1e-9
+"""A quotient this close to the next integer, relatively, is that integer: 4 / (0.3 / 3) is 40."""
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class ExploreThenCommit:
+    """Play the cheapest cost group that has plays left; when none has, every control set competes.
+
+    Within what is in play, the control set with the largest value is chosen. A group without an
+    affordable control set is passed over.
+    """
+
+    plays: int | tuple[int, ...] | None
+    """Plays of each cost group; or of each in turn, cheapest first, without the dearest group; None
+    if ``scale`` sets them."""
+
+    scale: float | None
+    """A group whose control sets cost ``c`` times the dearest gets ``floor(scale / c)`` plays; None
+    if ``plays`` sets them."""
+
+    def __init__(
+        self, plays: int | Sequence[int] | None = None, scale: float | None = None
+    ) -> None:
+        """Give either the plays of each cost group or a scale.
+
+        Args:
+            plays: An integer >= 0 for every cost group, or one for each but the dearest, cheapest
+                first.
+            scale: A finite number > 0; see ``adaptive``.
+
+        Raises:
+            InputError: For both or neither, or values other than these.
+        """
+        if (plays is None) == (scale is None):
+            raise InputError(f"plays={plays!r}, scale={scale!r}: expected one of the two.")
+        set_fields(self, plays=plays, scale=scale)
+        check_fields(self, plays=optional(_checked_plays), scale=optional(positive_number))
+
+    @classmethod
+    def adaptive(cls, scale: float = 4.0) -> ExploreThenCommit:
+        """``floor(scale / c)`` plays for a group of cost ``c``, costs scaled so the dearest is 1.
+
+        So each group is explored for about ``scale`` times the dearest cost.
+
+        Args:
+            scale: A finite number > 0.
+
+        Raises:
+            InputError: For any other ``scale``.
+        """
+        return cls(scale=scale)
+
+    def __repr__(self) -> str:
+        if self.scale is not None:
+            return f"ExploreThenCommit.adaptive(scale={self.scale!r})"
+        return f"ExploreThenCommit(plays={self.plays!r})"
+
+    def plays_per_group(self, costs: Sequence[float]) -> tuple[int, ...]:
+        """Plays of each cost group but the dearest, cheapest first.
+
+        Args:
+            costs: Costs of all declared control sets.
+
+        Raises:
+            InputError: If ``plays`` lists another number of groups.
+        """
+        groups = cost_groups(costs)[:-1]
+        if self.scale is not None:
+            dearest = max(costs)
+            return tuple(_floor(self.scale * dearest / costs[group[0]]) for group in groups)
+        if isinstance(self.plays, tuple):
+            if len(self.plays) != len(groups):
+                raise InputError(
+                    f"plays={self.plays!r} has {len(self.plays)} entries: expected {len(groups)}, "
+                    f"one for each cost group but the dearest, cheapest first, of the costs "
+                    f"{list(costs)}."
+                )
+            return self.plays
+        assert self.plays is not None
+        return (self.plays,) * len(groups)
+
+    def exploration_cost(self, costs: Sequence[float]) -> float:
+        """What all plays before the commitment cost together, in the unit of ``costs``."""
+        groups = cost_groups(costs)[:-1]
+        plays = self.plays_per_group(costs)
+        return math.fsum(n * costs[group[0]] for n, group in zip(plays, groups, strict=True))
+
+    def decide(self, history: ControlSetHistory, evaluate: Evaluate) -> ControlSetChoice:
+        """Choose a control set; see ``ControlSetRule.decide``.
+
+        Raises:
+            InputError: Also if ``plays`` lists another number of groups than the costs have.
+        """
+        in_play = history.affordable_indices()
+        because = (
+            f"No cost group has affordable plays left to explore, so all {len(in_play)} "
+            "affordable control sets compete"
+        )
+        groups = cost_groups(history.costs)[:-1]
+        for group, allowance in zip(groups, self.plays_per_group(history.costs), strict=True):
+            left = allowance - sum(history.plays[i] for i in group)
+            affordable = [i for i in group if history.affordable[i]]
+            if left > 0 and affordable:
+                in_play = affordable
+                because = (
+                    f"Exploring control sets of cost {history.costs[group[0]]:g}, which have "
+                    f"{left} of {allowance} plays left"
+                )
+                break
+        # The largest value is reached on a set that is part of no other.
+        seen = SeenValues(evaluate)
+        seen.look(maximal(history.contained, in_play))
+        index = history.largest(seen.values, seen.values)
+        return ControlSetChoice(
+            index=index,
+            reason=f"{because}: {history.describe(index)} has the largest value, "
+            f"{seen.values[index]:.6g}.",
+            in_play=tuple(in_play),
+            values=seen.values,
+        )
+
+
+def _floor(quotient: float) -> int:
+    nearest = round(quotient)
+    return nearest if math.isclose(quotient, nearest, rel_tol=_ROUNDING) else math.floor(quotient)
+
+
+def _checked_plays(plays: Any, name: str) -> int | tuple[int, ...]:
+    if isinstance(plays, Integral):
+        return integer_at_least(plays, 0, name)
+    counts = sequence_of(plays, name, "an integer >= 0, or a list of them")
+    return tuple(integer_at_least(count, 0, f"{name}[{i}]") for i, count in enumerate(counts))

@@ -1,0 +1,360 @@
+r"""The cheapest control set among the good ones, where costs are random and have to be learned.
+
+A variant of Algorithm 1 of Hoang et al. 2025, *Bayesian Optimization for Unknown Cost-Varying
+Variable Subsets with No-Regret Costs*. Every control set is explored in turn; then, with an upper
+confidence bound :math:`u_i` of the best expected value of control set i, and the best lower one
+:math:`l`,
+
+.. math:: \bar u_i = \min_t u_{i,t}, \quad \bar l = \max_t l_t, \quad
+   S = \{i : \bar u_i \ge (1 - \alpha)\, \bar l\,\},
+
+and of the control sets in :math:`S` the one whose cost has the least lower confidence bound is
+played, of equal ones that with the largest acquisition value. Where no control set qualifies, the
+running bounds start anew from the present ones.
+
+The paper's bounds are :math:`\max E[\mu \pm \beta\sigma]`, which average the uncertainty of the
+function over the uncontrolled inputs. That of the average is much smaller, and a control set of
+which little depends on what is controlled is never ruled out by the former: by default the bounds
+are :math:`\max E\mu \pm \beta\,\mathrm{sd}[E f]`.
+
+What the paper takes for granted is made up for, so that a shift or another unit of the objective or
+of the cost changes no decision:
+
+* :math:`(1 - \alpha)\,\bar l` presumes an objective of at least zero. Here it is
+  :math:`\bar l - \alpha \max(\bar l - f_{low}, 0)`, with the least value :math:`f_{low}` of the
+  objective given, or estimated from the model.
+* The width :math:`\sqrt{2 \log T / T_i}` of a mean cost presumes costs in [0, 1]. Here it is
+  multiplied by the range over which costs of one control set scatter. Where it is not given, twice
+  the standard deviation takes its place, which is never more than the range (Popoviciu) and is as
+  much for a sub-Gaussian cost: that of all control sets, in proportion to their mean costs.
+* The number of trials :math:`T` is unknown under a budget. Here it is the trials so far and what
+  the rest of the budget buys at the average cost so far.
+
+Costs and the budget are in the user's own unit, values in raw units of the objective with the sign
+of maximisation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods.control_sets.rules.rule import (
+    ControlSetChoice,
+    ControlSetHistory,
+    Evaluate,
+    EvaluateBounds,
+    PastDecision,
+    SeenValues,
+    finite_values,
+    maximal,
+    proper_supersets,
+)
+from ax_costaware.queries.argument_checks import (
+    at_least,
+    boolean,
+    check_fields,
+    finite_number,
+    given_fields,
+    number_between_zero_and_one,
+    number_where,
+    optional,
+    positive_number,
+)
+
+EXPLORE, EXPLOIT = "explore", "exploit"
+"""The two phases, as a decision records them."""
+
+PRIOR_SCATTER = 0.5
+"""How much costs are taken to scatter before any of them is seen twice, in shares of their mean."""
+
+LEAST_TRIALS = 2
+"""Trials counted at least, so that the logarithm in the width is positive."""
+
+
+@dataclass(frozen=True, repr=False)
+class UnknownCosts:
+    """Explore every control set, then play the cheapest whose value is nearly the best.
+
+    Raises:
+        InputError: For a tolerance outside [0, 1), an exploration share outside (0, 1), or any
+            other field outside of what it takes.
+    """
+
+    tolerance: float = 0.1
+    """Share of the best value, measured from the worst, that may be given up for a cheaper control
+    set when exploitation begins, in [0, 1)."""
+
+    exploration: float = 0.6
+    """Share that exploration may cost, in (0, 1), of what trials that the rule did not choose, such
+    as initial ones, leave of the budget."""
+
+    halve_every: int | None = None
+    """Decisions of the exploitation after which the tolerance is halved, again and again; 0 for a
+    tolerance that stays; None for as many as there are inputs that are set."""
+
+    cost_range: float | None = None
+    """Largest difference between two costs of one control set, a finite number > 0; None: by the
+    scatter that was seen."""
+
+    worst_value: float | None = None
+    """The least value that the objective can take, or the greatest if it is minimised, in raw
+    units; None: estimated from the model."""
+
+    rounds: int | None = None
+    """Times that each control set is explored at most; None: as often as the share allows."""
+
+    pointwise_bounds: bool = False
+    """Average the pointwise bounds, as the paper does, in place of bounds of the average. The other
+    differences from the paper stay; see the module."""
+
+    def __post_init__(self) -> None:
+        tolerance = partial(
+            number_where, expected="a number in [0, 1)", holds=lambda number: 0 <= number < 1
+        )
+        check_fields(
+            self,
+            tolerance=tolerance,
+            exploration=number_between_zero_and_one,
+            halve_every=optional(at_least(0)),
+            cost_range=optional(positive_number),
+            worst_value=optional(partial(finite_number, expected="a finite number, or None")),
+            rounds=optional(at_least(1)),
+            pointwise_bounds=boolean,
+        )
+
+    def __repr__(self) -> str:
+        return f"UnknownCosts({', '.join(given_fields(self))})"
+
+    def oriented(self, minimize: bool) -> UnknownCosts:
+        """The same rule for values with the sign of maximisation."""
+        if not minimize or self.worst_value is None:
+            return self
+        return replace(self, worst_value=-self.worst_value)
+
+    def decide(self, history: ControlSetHistory, evaluate: Evaluate) -> ControlSetChoice:
+        """Choose a control set; see ``ControlSetRule.decide``.
+
+        Raises:
+            InputError: Also if ``evaluate`` gives no lower bounds, or if neither a budget nor
+                ``rounds`` ends the exploration.
+        """
+        if not isinstance(evaluate, EvaluateBounds):
+            raise InputError(
+                f"evaluate={evaluate!r}: expected an EvaluateBounds, which gives lower bounds, too."
+            )
+        if history.budget is None and self.rounds is None:
+            raise InputError(
+                "rounds=None: without a budget, which exploration could take a share of, expected "
+                "the number of times that each control set is explored."
+            )
+        affordable = history.affordable_indices()
+        tops = maximal(proper_supersets(history.parameters), range(len(history.costs)))
+        bounds = evaluate.lower(tops, self.pointwise_bounds)
+        lower = max(finite_values(bounds, tops, "the lower bound "))
+        explored = self._to_explore(history, affordable)
+        if explored is not None:
+            return self._explore(history, evaluate, explored, lower)
+        return self._exploit(history, evaluate, affordable, lower)
+
+    def _upper(self, evaluate: EvaluateBounds, indices: Sequence[int]) -> dict[int, float]:
+        given = evaluate.upper(indices, self.pointwise_bounds)
+        values = finite_values(given, indices, "the upper bound ")
+        return dict(zip(indices, values, strict=True))
+
+    def _to_explore(self, history: ControlSetHistory, affordable: Sequence[int]) -> int | None:
+        """The control set whose turn it is, or None if exploration has ended."""
+        if any(_ended_exploration(past, history.budget) for past in history.past):
+            return None
+        explored = _explored(history)
+        counts = [sum(past.index == i for past in explored) for i in range(len(history.costs))]
+        turn = min(affordable, key=lambda i: (counts[i], i))
+        if self.rounds is not None and counts[turn] >= self.rounds:
+            return None
+        if history.budget is None:
+            return turn
+        share = self._share(history) * (1 + 1e-9)
+        spent = math.fsum(past.charged for past in explored)
+        # Nothing is known of what a control set costs that was never played, or of anything before
+        # the first cost is reported.
+        expected = history.costs[turn] if history.is_priced(turn) else 0.0
+        return turn if spent < share and spent + expected <= share else None
+
+    def _share(self, history: ControlSetHistory) -> float:
+        """What exploration may cost."""
+        assert history.budget is not None
+        if history.remaining is None:
+            return self.exploration * history.budget
+        own = history.remaining + math.fsum(past.charged for past in history.past)
+        return self.exploration * min(own, history.budget)
+
+    def _explore(
+        self, history: ControlSetHistory, evaluate: EvaluateBounds, index: int, lower: float
+    ) -> ControlSetChoice:
+        seen = SeenValues(evaluate)
+        seen.look([index])
+        upper = self._upper(evaluate, [index])
+        spent = math.fsum(past.charged for past in _explored(history))
+        limit = ""
+        if history.budget is not None:
+            limit = f", on which {spent:g} of at most {self._share(history):g} was spent"
+        return ControlSetChoice(
+            index=index,
+            reason=f"Exploring every control set in turn{limit}: {history.describe(index)} comes "
+            f"next; its upper bound is {upper[index]:.6g}.",
+            in_play=(index,),
+            values=seen.values,
+            state=_state(EXPLORE, lower, upper, history, reset=False),
+        )
+
+    def _exploit(
+        self,
+        history: ControlSetHistory,
+        evaluate: EvaluateBounds,
+        affordable: Sequence[int],
+        lower: float,
+    ) -> ControlSetChoice:
+        seen = SeenValues(evaluate)
+        present = self._upper(evaluate, affordable)
+        worst = evaluate.worst() if self.worst_value is None else self.worst_value
+        tolerance = self._tolerance_now(history)
+        running_lower, running_upper = _running_bounds(history)
+
+        def threshold(goal: float) -> float:
+            return goal - tolerance * max(goal - worst, 0.0)
+
+        goal = max(running_lower, lower)
+        qualified = [i for i in affordable if min(running_upper[i], present[i]) >= threshold(goal)]
+        reset = not qualified
+        if reset:
+            goal = lower
+            qualified = [i for i in affordable if present[i] >= threshold(goal)]
+        if not qualified:
+            # Money is left only for control sets below the best: these compare with each other.
+            tops = maximal(proper_supersets(history.parameters), affordable)
+            goal = max(finite_values(evaluate.lower(tops, self.pointwise_bounds), tops))
+            least = min(threshold(goal), max(present.values()))
+            qualified = [i for i in affordable if present[i] >= least]
+        costs = self._least_costs(history, evaluate, qualified)
+        least = min(costs.values())
+        cheapest = [i for i in qualified if math.isclose(costs[i], least, rel_tol=1e-9)]
+        seen.look(cheapest)
+        index = history.largest(cheapest, seen.values)
+        reason = (
+            f"{len(qualified)} of {len(affordable)} affordable control sets "
+            f"{'reach' if len(qualified) > 1 else 'reaches'} {threshold(goal):.6g}, which is the "
+            f"best lower bound, {goal:.6g}, less {tolerance:.3g} of its height above {worst:.6g}. "
+            f"{history.describe(index)} has the least lower bound of the cost among them, "
+            f"{least:.6g}"
+        )
+        if len(cheapest) > 1:
+            tied = "1 more does" if len(cheapest) == 2 else f"{len(cheapest) - 1} more do"
+            reason += f", as {tied}, and of these the largest value"
+        reason += "."
+        if reset:
+            reason += " No control set had reached the running bounds, which start anew."
+        return ControlSetChoice(
+            index=index,
+            reason=reason,
+            in_play=tuple(qualified),
+            values=seen.values,
+            state=_state(EXPLOIT, lower, present, history, reset),
+        )
+
+    def _tolerance_now(self, history: ControlSetHistory) -> float:
+        every = self.halve_every
+        if every == 0:
+            return self.tolerance
+        if every is None:
+            every = len(frozenset().union(*history.parameters))
+        exploited = sum(past.state.get("phase") == EXPLOIT for past in history.past)
+        return float(self.tolerance * 0.5 ** (exploited // every))
+
+    def _least_costs(
+        self, history: ControlSetHistory, evaluate: EvaluateBounds, indices: Sequence[int]
+    ) -> dict[int, float]:
+        """Lower confidence bounds of the expected cost of one trial, at least zero."""
+        estimates = dict(zip(indices, evaluate.costs(indices), strict=True))
+        reported = history.reported or ((),) * len(history.costs)
+        averaged = [reported[i] for i, cost in estimates.items() if cost.standard_error is None]
+        relative = 2 * relative_scatter(averaged)
+        factor = math.sqrt(2 * math.log(_horizon(history)))
+        bounds: dict[int, float] = {}
+        for index, estimate in estimates.items():
+            count = len(reported[index])
+            error = estimate.standard_error
+            if error is None:
+                if count == 0:
+                    bounds[index] = 0.0
+                    continue
+                spread = relative * estimate.mean if self.cost_range is None else self.cost_range
+                error = spread / math.sqrt(count)
+            bounds[index] = max(estimate.mean - factor * error, 0.0)
+        return bounds
+
+
+def relative_scatter(reported: Sequence[Sequence[float]]) -> float:
+    """Standard deviation of costs about the mean of their control set, in shares of that mean.
+
+    Pooled over the control sets, because one of them may have been played only a few times, with
+    one deviation of ``PRIOR_SCATTER`` more, so that costs that agree by chance are not trusted.
+    """
+    squares, freedom = PRIOR_SCATTER**2, 1
+    for costs in reported:
+        if costs:
+            mean = math.fsum(costs) / len(costs)
+            squares += math.fsum((cost / mean - 1) ** 2 for cost in costs)
+            freedom += len(costs) - 1
+    return math.sqrt(squares / freedom)
+
+
+def _explored(history: ControlSetHistory) -> list[PastDecision]:
+    """Decisions of the first phase; one that is no trial yet has no state, and continues it."""
+    return [past for past in history.past if past.state.get("phase", EXPLORE) == EXPLORE]
+
+
+def _ended_exploration(past: PastDecision, budget: float | None) -> bool:
+    """Whether a decision is of the second phase, and was made from no smaller budget than now."""
+    if past.state.get("phase") != EXPLOIT:
+        return False
+    return budget is None or past.budget is None or budget <= past.budget * (1 + 1e-9)
+
+
+def _horizon(history: ControlSetHistory) -> float:
+    """Trials so far, and those that the rest of the budget buys at the average cost so far."""
+    so_far = len(history.past)
+    charged = math.fsum(past.charged for past in history.past)
+    average = charged / so_far if charged > 0 else math.fsum(history.costs) / len(history.costs)
+    to_come = 0.0 if history.remaining is None else max(history.remaining, 0.0) / average
+    return max(float(LEAST_TRIALS), so_far + to_come)
+
+
+def _running_bounds(history: ControlSetHistory) -> tuple[float, list[float]]:
+    """Bounds since the last reset, rebuilt from what the decisions recorded."""
+    lower, upper = -math.inf, [math.inf] * len(history.costs)
+    for past in history.past:
+        recorded = past.state.get("lower")
+        if recorded is None or not past.comparable:
+            continue
+        if past.state.get("reset"):
+            lower, upper = -math.inf, [math.inf] * len(history.costs)
+        lower = max(lower, recorded)
+        for index, value in past.state["upper"].items():
+            upper[int(index)] = min(upper[int(index)], value)
+    return lower, upper
+
+
+def _state(
+    phase: str, lower: float, upper: dict[int, float], history: ControlSetHistory, reset: bool
+) -> dict[str, Any]:
+    """What later decisions read; bounds that hold for this decision alone do not count."""
+    return {
+        "phase": phase,
+        "lower": None if history.pending else lower,
+        "upper": {str(index): value for index, value in upper.items()},
+        "reset": reset,
+    }

@@ -1,0 +1,82 @@
+"""The control set with the most per unit of its cost, in the user's own unit.
+
+``LargestValuePerCost`` is a baseline: appendix C of Tay et al. 2023, *Bayesian Optimization with
+Cost-varying Variable Subsets*, compares with UCB-PSQ, TS-PSQ and expected improvement divided by
+the control set's cost. Which of the three it is depends on the values. Counted from the worst value
+there is, and not from zero, an upper confidence bound per cost is a rule of this package.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ax_costaware.methods.control_sets.rules.rule import (
+    ControlSetChoice,
+    ControlSetHistory,
+    Evaluate,
+    EvaluateBounds,
+    SeenValues,
+    cost_groups,
+    expected_costs,
+    maximal,
+)
+from ax_costaware.queries.argument_checks import given_fields, instance_of, one_of
+
+
+@dataclass(frozen=True)
+class LargestValuePerCost:
+    """The affordable control set whose value over its cost is largest.
+
+    Counted from zero it depends on where the objective has its zero, and means something only for
+    values that are not negative, as those of expected improvement are: a negative value improves by
+    being dearer. Counted from the worst, neither shift nor scale of the objective, nor the unit of
+    cost, changes a decision, and learned costs are those at the values that would be set.
+
+    Trials that leave inputs to chance teach little about values that chance does not reach, however
+    cheap they are: where the best ones are out of its reach, ``ExploreThenCommit`` does better.
+
+    Raises:
+        InputError: If ``above`` is neither ``"zero"`` nor ``"worst"``.
+    """
+
+    above: str = "zero"
+    """What values are counted from: ``"zero"``; or ``"worst"``, the least posterior mean."""
+
+    def __post_init__(self) -> None:
+        one_of(self.above, "above", ("zero", "worst"))
+
+    def __repr__(self) -> str:
+        return f"LargestValuePerCost({', '.join(given_fields(self))})"
+
+    def decide(self, history: ControlSetHistory, evaluate: Evaluate) -> ControlSetChoice:
+        """Choose a control set; see ``ControlSetRule.decide``.
+
+        Raises:
+            InputError: Also if values are counted from the worst, and ``evaluate`` is no
+                ``EvaluateBounds``.
+        """
+        affordable, seen = history.affordable_indices(), SeenValues(evaluate)
+        least, costs, what = 0.0, dict(enumerate(history.costs)), "value"
+        if self.above == "worst":
+            expected = "an EvaluateBounds, which knows the worst value"
+            known: EvaluateBounds = instance_of(evaluate, "evaluate", EvaluateBounds, expected)
+            seen.look(affordable)
+            least, costs = known.worst(), expected_costs(history, known, affordable)
+            what = f"value above the worst, {least:.6g},"
+        else:
+            contained = history.contained
+            groups = [set(affordable).intersection(group) for group in cost_groups(history.costs)]
+            # Within equal costs the ratio is monotone under inclusion, as the value is.
+            seen.look([i for group in groups if group for i in maximal(contained, group)])
+        ratios = {i: (value - least) / costs[i] for i, value in seen.values.items()}
+        index = history.largest(ratios, ratios)
+        at = "cost" if history.is_priced(index) else "a cost that is not known yet, taken to be"
+        others = f"Of the {len(affordable)} affordable control sets"
+        return ControlSetChoice(
+            index=index,
+            reason=f"{others if affordable[1:] else 'Nothing else is affordable:'} "
+            f"{history.describe(index)} has the largest {what} per cost, {ratios[index]:.6g}: the "
+            f"value {seen.values[index]:.6g} at {at} {costs[index]:g}.",
+            in_play=tuple(affordable),
+            values=seen.values,
+        )

@@ -1,0 +1,440 @@
+"""The costly-feedback method: which point to use next, and whether its outcome is measured.
+
+CE-GP-UCB of Wang, Ren, Bogunovic, Xiong and Urtasun 2020, "Cost-Efficient Online Hyperparameter
+Optimization", Algorithm 1: the point is the one with the largest upper confidence bound at the time
+of the trial, and a rule says whether it could be mistaken for a better one. The cost of a
+measurement and the budget are in the user's own unit of cost, ``beta`` has no unit. Inside, values
+have the sign of maximisation; what is recorded has the objective's own.
+
+With outcome constraints, each on an outcome that drifts as the objective does, the height of a
+bound counts as far as the point is likely to be feasible at the time (as in constrained expected
+improvement, Gardner et al. 2014); until one is likely enough, the likeliest comes next.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ax_costaware.acquisition.confidence_search import ConfidenceSearch
+from ax_costaware.acquisition.local_search import is_flat
+from ax_costaware.core.account import ROUNDING, Money
+from ax_costaware.core.history import PastTrial
+from ax_costaware.core.method import NO_LIMIT, Method
+from ax_costaware.core.model import ARGUMENT, GIVEN, FixedHyperparameters, ModelOptions
+from ax_costaware.core.problem import Best, Decision, Problem, Stop, decision_seed
+from ax_costaware.core.trial_times import TrialTimes
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods.costly_feedback.beta import (
+    LogarithmicBeta,
+    checked_beta,
+)
+from ax_costaware.methods.costly_feedback.rules import (
+    RIVAL_CORRELATION,
+    FeedbackRule,
+    MeasurementChoice,
+    Prospect,
+    Rivals,
+    checked_measurement,
+    checked_rule,
+    default_rule,
+)
+from ax_costaware.methods.costs import check_cost, cost_of, cost_range, named_cost
+from ax_costaware.methods.feasible_now import FeasibleNow
+from ax_costaware.models import FixedTimeVaryingGP, PosteriorNow, TimeVaryingGP
+from ax_costaware.queries import Cost
+from ax_costaware.queries.argument_checks import (
+    check_fields,
+    nonempty_string,
+    number_between_zero_and_one,
+    optional,
+    positive_number,
+)
+from ax_costaware.space.finite_spaces import starts_of
+from ax_costaware.space.parameters import Row
+
+NUM_STARTS = 1024
+"""Quasi-random points from which the searches start, where the settings do not say, and the
+space has more than ``ALL_POINTS``."""
+
+
+@dataclass(frozen=True)
+class CostlyFeedback(Method):
+    """What the costly-feedback strategy was asked to do.
+
+    Raises:
+        InputError: On construction, when a field has a value that the method cannot use.
+    """
+
+    factory: ClassVar[str] = "costly_feedback_strategy"
+
+    label: ClassVar[str] = "CostlyFeedback"
+
+    refuses_constraints: ClassVar[str | None] = None
+
+    may_skip: ClassVar[bool] = True
+
+    sees_time: ClassVar[bool] = True
+
+    rule: FeedbackRule | None = None
+    """Says of a trial whether its outcome is measured; None: by what is known of the forgetting."""
+
+    beta: float | LogarithmicBeta | None = None
+    """Weight of the upper confidence bound ``mean + sqrt(beta) * sd``, or its schedule over the
+    trials, of which the first is trial 1; None: ``LogarithmicBeta()``."""
+
+    cost: float | Cost = 1.0
+    """What a measurement costs: a number, or a value object over names of parameters."""
+
+    time: str | None = None
+    """Metric in which the time of each trial is reported; None: time is the trial's index."""
+
+    forgetting: float | None = None
+    """The forgetting rate per unit of time, in (0, 1); None: fitted, or given with the model."""
+
+    def __post_init__(self) -> None:
+        expected = (
+            "the name of the metric in which the time of each trial is reported, or None for the "
+            "trial's index"
+        )
+        check_fields(
+            self,
+            rule=optional(checked_rule),
+            beta=checked_beta,
+            cost=_checked_cost,
+            forgetting=optional(number_between_zero_and_one),
+            time=optional(partial(nonempty_string, expected=expected)),
+        )
+        super().__post_init__()
+        self.check_costs_of(CostlyFeedback, f"cost={self.cost!r}", "cost_at", "costs_at")
+        if isinstance(self.cost, float):
+            self._check_limits(self.cost, "what a measurement costs, for all cost the same")
+
+    def _check_limits(self, least: float, what: str) -> None:
+        """Refuse limits that pay for no measurement, or not for the initial ones.
+
+        Args:
+            least: What a measurement costs at least.
+            what: How a message calls it.
+        """
+        if self.max_trial_cost is not None and self.max_trial_cost < least:
+            raise InputError(
+                f"max_trial_cost={self.max_trial_cost!r} with cost={self.cost!r}: expected at "
+                f"least {what}."
+            )
+        if self.budget is None:
+            return
+        # One measurement at least: what the budget can never pay for is a slip.
+        needed = least * max(1, self.initial_trials if self.charge_initial else 1)
+        if needed > self.budget * (1 + ROUNDING):
+            raise InputError(
+                f"budget={self.budget!r}: it does not pay for the measurements of "
+                f"initial_trials={self.initial_trials} at cost={self.cost!r}, which take "
+                f"{'at least ' if isinstance(self.cost, Cost) else ''}{needed:g}: expected a "
+                "larger budget, or fewer initial trials."
+            )
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The metric of the time."""
+        return () if self.time is None else (self.time,)
+
+    def cost_at(self, parameters: Row) -> float:
+        """What a measurement costs, at a trial's settings.
+
+        Raises:
+            InputError: If that is no finite number > 0.
+        """
+        return cost_of(self.cost, parameters)
+
+    def _least_cost(self, problem: Problem) -> float:
+        """Return what a measurement costs at least."""
+        return cost_range(problem, self.cost)[0] if isinstance(self.cost, Cost) else self.cost
+
+    def beta_at(self, trial_index: int) -> float:
+        """Weight of the upper confidence bound for the trial of that index."""
+        assert self.beta is not None
+        return self.beta(trial_index + 1) if callable(self.beta) else self.beta
+
+    def times(self, trials: Sequence[PastTrial]) -> TrialTimes:
+        """When the trials are: as reported, or by their index."""
+        if self.time is None:
+            return super().times(trials)
+        reported = {t.index: t.metrics[self.time] for t in trials if self.time in t.metrics}
+        return TrialTimes(reported, len(trials))
+
+    def num_payable(self, problem: Problem, initial: bool) -> int:
+        """Any number: trials that cannot be measured go on without."""
+        return NO_LIMIT
+
+    def model(self, given: FixedHyperparameters | ModelOptions | None = None) -> ModelOptions:
+        """A ``TimeVaryingGP`` with the forgetting rate, fitted or as given."""
+        if isinstance(given, FixedHyperparameters):
+            if self.forgetting is None:
+                raise InputError(
+                    f"forgetting=None with {ARGUMENT}={given!r}: nothing is fitted there, so the "
+                    "forgetting rate is needed, too."
+                )
+            given = ModelOptions(GIVEN, FixedTimeVaryingGP, given.options, is_fitted=False)
+        found = given or ModelOptions("TimeVarying", TimeVaryingGP)
+        if found.model_class is None or not issubclass(found.model_class, TimeVaryingGP):
+            raise InputError(
+                f"{ARGUMENT} has the model class {found.model_class!r}: expected TimeVaryingGP, "
+                "or a class derived from it, since the objective drifts."
+            )
+        if self.forgetting is None:
+            return found
+        if "forgetting" in found.options:
+            raise InputError(
+                f"forgetting={self.forgetting!r}, and {ARGUMENT} has the model options "
+                f"{found.options!r}: expected it in one of them."
+            )
+        return replace(found, options={**found.options, "forgetting": self.forgetting})
+
+    def model_besides(self, problem: Problem) -> ModelOptions:
+        """The same, each with a forgetting rate of its own."""
+        return replace(self, forgetting=None).model()
+
+    def settled(self, models: Sequence[ModelOptions]) -> Self:
+        """The method with a rule for what the models know of the forgetting."""
+        method = super().settled(models)
+        if method.rule is not None:
+            return method
+        return replace(method, rule=default_rule(all("forgetting" in m.options for m in models)))
+
+    def check(self, problem: Problem) -> None:
+        """Refuse a cost that does not fit, and a metric of the time that there is not.
+
+        Or one that lacks a trial's time.
+        """
+        check_cost(problem, self.cost)
+        is_new = not any(trial.record for trial in problem.trials)
+        # What the caller fixes holds for one trial.
+        if isinstance(self.cost, Cost) and is_new and problem.fixed.keys() <= {*problem.disabled}:
+            least = self._least_cost(problem)
+            self._check_limits(least, f"what the cheapest measurement costs, {least:g}")
+        metric = self.time
+        if metric is None:
+            return
+        if metric == problem.objective:
+            raise InputError(
+                f"time={metric!r} is the objective: expected another metric, in which the time of "
+                "each trial is reported."
+            )
+        if metric not in problem.metrics:
+            raise InputError(
+                f"time={metric!r} is no metric of the experiment: add it with "
+                f"client.configure_tracking_metrics([{metric!r}])."
+            )
+        self.check_outcomes(problem)
+
+    def check_outcomes(self, problem: Problem) -> None:
+        """Refuse outcomes without their time, where times are reported."""
+        metric = self.time
+        missing = [
+            t.index
+            for t in problem.trials
+            # A trial that still runs may yet report its time.
+            if metric and t.outcome is not None and metric not in t.metrics and not t.is_live
+        ]
+        if missing:
+            raise InputError(
+                f"time={metric!r}: trials {missing} have an outcome but no time. Report it with "
+                f"complete_trial(..., raw_data={{..., {metric!r}: ...}}); for a trial that is "
+                f"completed add it with client.attach_data({missing[0]}, {{{metric!r}: ...}})."
+            )
+
+    def initial(self, problem: Problem) -> Decision:
+        """The next quasi-random point, which is measured for as long as the budget pays.
+
+        It goes on until there are enough outcomes for a model, for a job that is tuned while it
+        runs always needs values.
+        """
+        money = self.money(problem, initial=True)
+        row = problem.draw()
+        cost = self.cost_at(row)
+        pays = money.pays(cost)
+        decision = self.initial_decision(
+            problem,
+            row,
+            cost if pays else 0.0,
+            money,
+            "its values are quasi-random, and its outcome is measured.",
+            measure=pays,
+            details={"now": self.times(problem.trials)[problem.next_index]},
+        )
+        why = decision.why
+        if problem.num_begun >= self.initial_trials:
+            why = (
+                "The initial trials do not have enough outcomes for a model yet; the values are "
+                "quasi-random, and the outcome is measured."
+            )
+        if not pays:
+            because = self._too_expensive(money, cost)
+            why = f"Its values are quasi-random, and nothing is measured: {because}."
+        return replace(decision, why=why)
+
+    def decide(self, problem: Problem) -> Decision | Stop:
+        """The point of the next trial, and whether to measure it.
+
+        Where a measurement can be paid, but not at the largest upper confidence bound, it is the
+        point of the best posterior mean, which is measured as the rule says if that can be paid.
+        """
+        money, index = self.money(problem), problem.next_index
+        pays, may_pay = False, money.pays(self._least_cost(problem))
+        for explores in (True, False) if may_pay else (False,):
+            search, limits = self._search(problem, index, self._measured(problem), explores)
+            # Where nothing can be measured there is nothing to explore for.
+            beta = self.beta_at(index) if explores else 0.0
+            found = search.upper_confidence_bound(beta)
+            (row,) = problem.space.decode(found.point[:1])
+            cost = self.cost_at(row)
+            if pays := money.pays(cost):
+                break
+        with torch.no_grad():
+            mean, variance = (float(moment) for moment in search.posterior(found.point[:1]))
+        value, now = float(found.value[0]), search.posterior.now
+        rule = self.rule or default_rule(self.forgetting is not None)
+        chance = None if limits is None else limits.at(found.point[0])
+        if pays:
+            draw, rivals = np.random.default_rng(search.seed).random, None
+            if rule.compare is not None:
+                moments = search.rivals(found.point, rule.compare, rule.joint)
+                means, variances, covariances, _ = (part.cpu().numpy() for part in moments)
+                rivals = Rivals(means, variances, covariances if rule.joint else None)
+            unsure = chance if chance is not None and chance < self.feasible else None
+            weight = self.beta_at(index)
+            prospect = Prospect(mean, variance, weight, draw, rivals, unsure)
+            choice = checked_measurement(rule, rule.decide(prospect))
+        else:
+            choice = MeasurementChoice(False, self._too_expensive(money, cost))
+        mean, spread = problem.sign * mean, variance**0.5
+        what = "has the best posterior mean"
+        if explores:
+            what = "has the smallest lower" if problem.minimize else "has the largest upper"
+            what += " confidence bound"
+        if limits is not None:
+            what = limits.described(what)
+        likely = "" if chance is None else f", feasible with probability {chance:.3g}"
+        model = problem.model
+        assert isinstance(model, TimeVaryingGP)
+        return Decision(
+            parameters=row,
+            why=(
+                f"It {what} at time {now:.10g}: posterior mean {mean:.6g}, standard "
+                f"deviation {spread:.6g}, beta {beta:.6g}{likely}. "
+                f"{'Measure' if choice.measure else 'Do not measure'}: {choice.reason}."
+            ),
+            expected_cost=cost if choice.measure else 0.0,
+            details={
+                "rule": repr(rule),
+                "reason": choice.reason,
+                "confidence": choice.confidence,
+                "mean": mean,
+                "standard_deviation": spread,
+                "upper_confidence_bound": problem.sign * value,
+                "beta": beta,
+                "forgetting": model.forgetting_kernel.forgetting.item(),
+                "now": now,
+                **({} if chance is None else {"feasibility": chance}),
+                **money.record(),
+            },
+            extra={"measure": choice.measure},
+            value=value,
+        )
+
+    def recommend(self, problem: Problem) -> list[Best]:
+        """The local optima of the posterior mean at the time of the next trial, best first.
+
+        Of a flat mean it is the surest point, where a trial was. Those that are feasible come
+        first, then the others by how likely they are to be.
+        """
+        search, limits = self._search(problem, len(problem.trials), None, explores=False)
+        posterior, starts = search.posterior, search.starts
+        assert starts is not None
+        with torch.no_grad():
+            if limits is None and is_flat(posterior(starts)[0]):
+                search = replace(search, counted=lambda X, _: -posterior(X)[1])
+        rows = problem.space.decode(search.upper_confidence_bound(0.0).point)
+        return self.ranked(problem, rows, [None] * len(rows))
+
+    def reserved(self, problem: Problem, initial: bool) -> list[float]:
+        """What undelivered decisions are expected to cost: nothing where nothing is measured."""
+        undelivered = [pending for pending in problem.pending if pending.trial_index is None]
+        costs = super().reserved(problem, initial)
+        return [cost * other.measure for cost, other in zip(costs, undelivered, strict=True)]
+
+    def _too_expensive(self, money: Money, cost: float) -> str:
+        """Why nothing is measured where it does not pay, as a phrase."""
+        limit = f"what is left of the budget, {max(money.remaining or 0.0, 0.0):g} of "
+        limit += f"{self.budget or 0.0:g},"
+        if money.capped:
+            limit = f"max_trial_cost={self.max_trial_cost:g}"
+        where = " at these values" if isinstance(self.cost, Cost) else ""
+        return f"{limit} does not pay for a measurement, which costs {cost:g}{where}"
+
+    def _measured(self, problem: Problem) -> Tensor | None:
+        """Points with their times whose outcomes are under way, or will be."""
+        following, rows = itertools.count(len(problem.trials)), dict[int, Row]()
+        for index, parameters, measure in problem.pending:
+            place = next(following) if index is None else index
+            if measure:
+                rows[place] = parameters
+        return self.model_points(problem, [*rows.values()], [*rows]) if rows else None
+
+    def _search(
+        self, problem: Problem, index: int, X_pending: Tensor | None, explores: bool
+    ) -> tuple[ConfidenceSearch, FeasibleNow | None]:
+        """The search of the space at the time of a trial, and what it looks at besides.
+
+        Args:
+            problem: The problem.
+            index: Index of the trial.
+            X_pending: Points with their times whose outcomes are under way.
+            explores: As of ``FeasibleNow``.
+        """
+        space, seed = problem.space, decision_seed(self.seed, index)
+        now = self.times(problem.trials)[index]
+        posterior = PosteriorNow(problem.model, now, problem.direction, X_pending)
+        starts = starts_of(space, self.raw_samples or NUM_STARTS, seed, problem.held)
+        limits = None
+        if problem.constraints:
+            limits = FeasibleNow(problem, posterior, starts, X_pending, self.feasible, explores)
+        search = ConfidenceSearch(
+            posterior,
+            space.bounds,
+            RIVAL_CORRELATION,
+            starts=starts,
+            # Numbers of few digits climb as real ones, and are rounded within the constraints.
+            held=[
+                column
+                for column in problem.immovable
+                if column not in space.integers
+                or column in problem.held
+                or space.integers[column].is_integer
+            ],
+            inequality_constraints=space.inequality_constraints,
+            elimination=space.elimination,
+            counted=None if limits is None else limits.counted,
+            shortfall=None if limits is None else limits.shortfall,
+            seed=seed,
+            **({} if self.num_restarts is None else {"num_restarts": self.num_restarts}),
+        )
+        return search, limits
+
+
+def _checked_cost(cost: Any, name: str) -> float | Cost:
+    if isinstance(cost, Cost):
+        return named_cost(cost)
+    expected = (
+        "a finite number > 0, or a value object such as AffineCost({'hours': 2.0}); the cost of a "
+        "measurement is not learned"
+    )
+    return positive_number(cost, name, expected)

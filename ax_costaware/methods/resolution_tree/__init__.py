@@ -1,0 +1,365 @@
+"""The resolution-tree method: which cell to measure, and how finely.
+
+CMETS of Zhang et al. 2024, "Indirect Query Bayesian Optimization with Integrated Feedback", section
+5.2: the cell whose mean tells most about the best point per unit of cost, among the leaves of a
+tree and their children. The tree has no state: it is rebuilt from the trials before every decision;
+those that are under way count as measured, so that a batch goes on below them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, TypeGuard
+
+import numpy as np
+import torch
+from botorch.acquisition.acquisition import AcquisitionFunction
+from torch import Tensor
+
+from ax_costaware.acquisition.optimize import Optimum
+from ax_costaware.core.account import Money
+from ax_costaware.core.history import PastTrial, blaming
+from ax_costaware.core.problem import Array, Decision, Problem, Stop
+from ax_costaware.exceptions import InputError, UnsupportedInputError
+from ax_costaware.methods.averages import ChosenQuery, Region, Targets
+from ax_costaware.methods.averages.information import nats_and_worth, subject_of
+from ax_costaware.methods.resolution_tree.tree import Cell, ResolutionTree
+from ax_costaware.queries import CellConditional
+from ax_costaware.queries.argument_checks import integer_at_least, set_fields
+from ax_costaware.space.parameters import Parameter, Range, Row
+
+LEVEL = "level"
+"""Name of the integer parameter that says how fine a cell of a resolution tree is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeSearch(Targets):
+    """What the resolution-tree strategy was asked to do.
+
+    Raises:
+        InputError: On construction, when a field has a value that the method cannot use.
+    """
+
+    factory: ClassVar[str] = "resolution_tree_strategy"
+
+    are_cells: ClassVar[bool] = True
+
+    label: ClassVar[str] = "ResolutionTree"
+
+    max_level: int
+    """The finest level; the root, the whole space, is level 0."""
+
+    splits: int | tuple[int, ...] = 2
+    """Into how many parts a cell is split along every column, or along each."""
+
+    costs: tuple[float, ...] | None = None
+    """Cost of measuring a cell of each level; None: ``0.5 (level + 1)``."""
+
+    noise_sd: tuple[float, ...] | float | None = None
+    """Standard deviation of the noise of a measurement at each level, or at all; None: fitted."""
+
+    initial_trials: int | None = None  # type: ignore[assignment]
+    """Number of initial cells, the coarsest first; None: the whole space and those of level 1."""
+
+    def __post_init__(self) -> None:
+        self.check_costs_of(TreeSearch, "costs, by the level,", "cost_at", "costs_at")
+        integer_at_least(self.max_level, 1, "max_level")
+        by_default = self.initial_trials is None
+        if by_default:
+            set_fields(self, initial_trials=0)
+        super().__post_init__()
+        for parameter in self.target_parameters:
+            if not _is_plain(parameter):
+                raise InputError(
+                    f"target_parameters has {parameter!r}: cells are boxes, so it has to be a "
+                    "range of real numbers without a log scale."
+                )
+            if parameter.name == LEVEL:
+                raise InputError(
+                    f"target_parameters has the name {LEVEL!r}, which is that of the level."
+                )
+        for name in ("splits", "costs", "noise_sd"):
+            value = getattr(self, name)
+            if hasattr(value, "tolist"):
+                value = value.tolist()
+            if isinstance(value, list):
+                set_fields(self, **{name: tuple(value)})
+        noise = self.tree.noise
+        if isinstance(noise, tuple) and min(noise) <= 0:
+            raise InputError(f"noise={self.noise_sd!r}: expected numbers > 0.")
+        if by_default:
+            set_fields(self, initial_trials=1 + self.tree.num_children)
+
+    @cached_property
+    def tree(self) -> ResolutionTree:
+        """The cells, their costs and noise."""
+        lower, upper = self.target_bounds
+        return ResolutionTree(
+            lower,
+            upper,
+            self.max_level,
+            splits=self.splits,
+            costs=self.costs,
+            noise=self.noise_sd,
+        )
+
+    @cached_property
+    def law(self) -> CellConditional:
+        """Uniform on the cell of a query: its level, then its centre."""
+        tree = self.tree
+        return CellConditional(
+            tuple(tree.half_widths(level) for level in range(tree.max_level + 1)),
+            tree.lower,
+            tree.upper,
+        )
+
+    @property
+    def noise(self) -> Callable[[Tensor], Tensor] | None:
+        """Variance of the observation noise at queries ``n x p`` in raw units; None: fitted."""
+        deviations = self.tree.noise
+        if not isinstance(deviations, tuple):
+            return None
+        variances = [sd**2 for sd in deviations]
+        return lambda A: A.new_tensor(variances)[A[..., 0].detach().round().to(torch.long)]
+
+    def query_names(self, parameters: Iterable[str]) -> tuple[str, ...]:
+        """The level, then the centre."""
+        return LEVEL, *self.target_names
+
+    def cell_of(self, parameters: Row) -> Cell:
+        """The cell of a parameterization.
+
+        Raises:
+            InputError: If it is no cell of the tree.
+        """
+        values: Any = parameters
+        try:
+            centre = [values[name] for name in self.target_names]
+            return self.tree.cell_at(values[LEVEL], centre)
+        except (InputError, KeyError) as error:
+            raise InputError(f"{dict(parameters)} is no cell of the tree: {error}") from error
+
+    def parameters_of(self, cell: Cell) -> dict[str, Any]:
+        """The parameterization of a cell."""
+        return {
+            LEVEL: cell.level,
+            **dict(zip(self.target_names, self.tree.centre(cell), strict=True)),
+        }
+
+    def reach(self, problem: Problem, parameters: Row) -> tuple[Array, Array]:
+        """Centre and half-widths of a cell."""
+        cell = self.cell_of(parameters)
+        return np.array(self.tree.centre(cell)), np.array(self.tree.half_widths(cell.level))
+
+    def cost_at(self, parameters: Row) -> float:
+        """What measuring a cell costs, by its parameters.
+
+        Raises:
+            InputError: If it is no cell of the tree.
+        """
+        return self.tree.cost(self.cell_of(parameters).level)
+
+    def largest_cost(self, problem: Problem, initial: bool) -> float:
+        """The cost of the dearest level."""
+        return max(map(self.tree.cost, range(self.tree.max_level + 1)))
+
+    def group_of(self, parameters: Row) -> str:
+        """A trial is spent on a level."""
+        return f"level {parameters[LEVEL]}"
+
+    def groups(self) -> list[str]:
+        """The levels, from coarse to fine."""
+        return [f"level {level}" for level in range(self.max_level + 1)]
+
+    def check(self, problem: Problem) -> None:
+        """Refuse other parameters than the level and a point's, or a trial that is no cell."""
+        super().check(problem)
+        parameters, expected = problem.space.parameters, [LEVEL, *self.target_names]
+        if set(parameters) != set(expected):
+            raise InputError(
+                f"the experiment has the parameters {list(parameters)}: expected "
+                f"{expected}, the first of which level_parameter({self.max_level}) gives."
+            )
+        level = parameters[LEVEL]
+        if level != Range(LEVEL, 0, self.max_level, is_integer=True):
+            raise InputError(
+                f"parameter {LEVEL!r} is {level}: expected level_parameter({self.max_level})."
+            )
+        for target in self.target_parameters:
+            parameter, ends = parameters[target.name], (target.lower, target.upper)
+            if not _is_plain(parameter) or not np.allclose(
+                (parameter.lower, parameter.upper), ends, rtol=1e-12, atol=0.0
+            ):
+                raise InputError(
+                    f"parameter {target.name!r} is {parameter}: expected the range of real numbers "
+                    f"from {target.lower:g} to {target.upper:g} that target_parameters has, where "
+                    "the centre of a cell is."
+                )
+        if problem.space.constraints:
+            raise UnsupportedInputError(
+                f"parameter constraints {problem.space.constraints} are not supported: the cells "
+                "of the tree fill a box."
+            )
+        self.measured_cells(problem)
+
+    def check_trial(self, problem: Problem, trial: PastTrial) -> None:
+        """Refuse inputs that are no cell."""
+        self.cell_of(trial.inputs)
+
+    def measured_cells(self, problem: Problem) -> list[Cell]:
+        """The cells of the trials that have an outcome, or are under way.
+
+        Raises:
+            InputError: If one is no cell of the tree.
+        """
+        cells = []
+        for trial in problem.trials:
+            if trial.outcome is None and not trial.is_live:
+                continue
+            with blaming(trial):
+                cells.append(self.cell_of(trial.inputs))
+        return cells
+
+    def initial(self, problem: Problem) -> Decision | Stop:
+        """Return the next cell of the coarsest levels that can be paid: the root, its children, ...
+
+        What was measured before, as past data, is passed over, and comes again when all was. Parts
+        of a cell that failed come after all others.
+        """
+        if problem.fixed:
+            raise InputError(
+                f"fixed parameters {dict(problem.fixed)}: the initial cells are given. Attach the "
+                "trial instead, or fix parameters once the model decides."
+            )
+        money = self.money(problem, initial=True)
+        levels = [i for i in range(self.max_level + 1) if money.pays(self.tree.cost(i))]
+        if not levels:
+            return self.unfinished(self.exhausted(problem, money), money)
+        begun = Counter(self._begun(problem))
+        failed = {*self._cells_of(trial.parameters for trial in problem.failed)} - {self.tree.root}
+        elsewhere = (cell for i in levels for cell in _cells(self.tree, i, failed))
+        cell = next(
+            itertools.chain(
+                (cell for cell in elsewhere if not begun[cell]),
+                (cell for cell in _coarse_first(self.tree, levels) if not _taken(begun, cell)),
+            )
+        )
+        cost = self.tree.cost(cell.level)
+        return self.initial_decision(
+            problem,
+            self.parameters_of(cell),
+            cost,
+            money,
+            f"it is a cell of level {cell.level}, for the coarsest come first.",
+            details={"level": cell.level, "cell": list(cell.index)},
+        )
+
+    def _begun(self, problem: Problem) -> Iterator[Cell]:
+        """The cells of all trials, and of decisions that are none yet; not of what was excluded."""
+        rows = [trial.inputs for trial in problem.trials if not trial.is_excluded]
+        return self._cells_of([*rows, *problem.undelivered])
+
+    def _cells_of(self, rows: Iterable[Row]) -> Iterator[Cell]:
+        for row in rows:
+            with suppress(InputError):  # what never ran need not make sense
+                yield self.cell_of(row)
+
+    def region(self, problem: Problem, money: Money, seed: int) -> Region:
+        """The leaves and their children, as far as they can be paid."""
+        tree, fixed = self.tree, problem.fixed
+        measured = self.measured_cells(problem)
+        measured += [self.cell_of(row) for row in problem.undelivered]
+        leaves = tree.leaves(measured)
+        every = tree.with_children(leaves)
+        active = [c for c in every if not fixed or fixed.items() <= self.parameters_of(c).items()]
+        if not active:
+            raise InputError(
+                f"the caller fixed {dict(fixed)}, which is none of the cells that may be measured "
+                "next: attach the trial instead."
+            )
+        paid = [money.pays(tree.cost(level)) for level in range(tree.max_level + 1)]
+        cells = tuple(cell for cell in active if paid[cell.level])
+        points = self._queries(problem, cells)
+        return Region(points, cells, known={"leaves": len(leaves), "active": len(every)})
+
+    def ahead(self, problem: Problem, region: Region, optima: Tensor) -> tuple[Tensor, Tensor]:
+        """Those that may be measured now, and the cells below them that the optima lie in.
+
+        A coarse cell tells little of a point: what it is measured for is the finer ones.
+        """
+        tree, active = self.tree, frozenset(region.cells)
+        below = {
+            cell
+            for level in range(1, tree.max_level + 1)
+            for point in optima.tolist()
+            if not active.isdisjoint(tree.ancestors(cell := tree.cell_around(level, point)))
+        }
+        cells = [*region.cells, *sorted(below - active)]
+        costs = [tree.cost(cell.level) for cell in cells]
+        return self._queries(problem, cells), optima.new_tensor(costs)
+
+    def _queries(self, problem: Problem, cells: Sequence[Cell]) -> Tensor:
+        """Cells as points of the model's space, ``n x p``."""
+        if not cells:
+            return problem.space.bounds[:0]
+        # Every parameter of a tree has a linear scale: its column is its raw value.
+        queries = np.column_stack([[cell.level for cell in cells], self.tree.centres(cells)])
+        names = LEVEL, *self.target_names
+        columns = [names.index(name) for name in problem.space.columns]
+        return torch.from_numpy(queries[:, columns]).to(problem.space.bounds)
+
+    def choose(
+        self, problem: Problem, region: Region, information: AcquisitionFunction, money: Money
+    ) -> ChosenQuery:
+        """The cell of most information per unit of cost, of those that can be paid."""
+        nats, worth = nats_and_worth(problem, information, region.starts)
+        position, reason = self.tree.decide(region.cells, worth.tolist(), money.limit)
+        cell = region.cells[position]
+        cost = self.tree.cost(cell.level)
+        subject = subject_of(information, problem.minimize)
+        why = f"Of what there is to know about {subject}, {reason}."
+        if worth is not nats:
+            why = (
+                f"No cell is expected to tell anything about {subject}, to rounding; this one of"
+                f" level {cell.level} is known least, per unit of cost."
+            )
+        value = float(worth[position]) / cost
+        details = {"level": cell.level, "cell": list(cell.index), "value": value}
+        return Optimum(region.starts[position], float(nats[position])), why, details
+
+
+def _is_plain(parameter: Parameter) -> TypeGuard[Range]:
+    """Whether a parameter is a range of real numbers on their own scale."""
+    if not isinstance(parameter, Range):
+        return False
+    return parameter == Range(parameter.name, parameter.lower, parameter.upper)
+
+
+def _coarse_first(tree: ResolutionTree, levels: Sequence[int]) -> Iterator[Cell]:
+    """All cells of some levels, one after the other; the last level again and again."""
+    for level in itertools.chain(levels, itertools.repeat(levels[-1])):
+        yield from _cells(tree, level)
+
+
+def _cells(
+    tree: ResolutionTree, level: int, without: Collection[Cell] = frozenset()
+) -> Iterator[Cell]:
+    """Return all cells of a level, less the parts of some cells."""
+    if level == 0:
+        yield tree.root
+        return
+    for cell in _cells(tree, level - 1, without):
+        if cell not in without:
+            yield from tree.children(cell)
+
+
+def _taken(begun: Counter[Cell], cell: Cell) -> bool:
+    """Take a cell out of those that were begun; False if it is not among them."""
+    is_there = begun[cell] > 0
+    begun[cell] -= 1
+    return is_there

@@ -1,1 +1,0 @@
-"""Rules that choose a control set: numbers in, a decision with its reason out."""

@@ -1,0 +1,429 @@
+"""What is refused by the arguments of the Gittins method alone; and what the rest means."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from botorch.models.cost import AffineFidelityCostModel
+
+from ax_costaware.acquisition import LogNoisyExpectedImprovementPerCost, Optimum
+from ax_costaware.core import Decision, PastTrial, Problem, Simulation
+from ax_costaware.core.model import FixedHyperparameters
+from ax_costaware.core.simulation import Outcome
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.gittins.assessment import assess
+from ax_costaware.methods.gittins.prices import relative_lambda
+from ax_costaware.methods.gittins.rules import GittinsDecay, GittinsStop, ImprovementPerCostStop
+from ax_costaware.methods.gittins.search import Search
+from ax_costaware.queries.costs import AffineCost
+from ax_costaware.space import Choice, Range, Space
+from tests.repeats import mostly_slow
+
+BAD_ARGUMENTS: list[tuple[dict[str, Any], str]] = [
+    ({"cost": 0.0}, "cost=0.0: expected a finite number > 0"),
+    ({"cost": -1}, "cost=-1: expected"),
+    ({"cost": float("nan")}, "cost=nan: expected"),
+    ({"cost": float("inf")}, "cost=inf: expected"),
+    ({"cost": True}, "cost=True: expected"),
+    ({"cost": ""}, "cost='': expected"),
+    ({"cost": None}, "cost=None: expected"),
+    ({"cost": AffineCost}, "cost=.*AffineCost.*: expected"),
+    ({"cost": AffineCost({0: 1.0})}, r"reads the columns \[0\]: expected names of parameters"),
+    ({"budget": 0}, "budget=0: expected a finite number > 0"),
+    ({"budget": float("inf")}, "budget=inf"),
+    ({"lmbda": 0.0}, "lmbda=0.0: expected a finite number > 0, or None"),
+    ({"lmbda": float("nan")}, "lmbda=nan"),
+    ({"lmbda": "high"}, "lmbda='high'"),
+    ({"decay": 0.1}, "decay=0.1: expected a GittinsDecay"),
+    ({"lmbda": 1.0, "decay": GittinsDecay()}, "lmbda=1.0 and decay=.* are both given"),
+    ({"stop": "never"}, "stop='never': expected None, True, False, GittinsStop"),
+    (
+        {"stop": GittinsStop()},
+        "stop=GittinsStop.* has no lmbda, and lambda decays",
+    ),
+    ({"acquisition": "ei"}, r"acquisition='ei': expected one of \['gittins'"),
+    ({"kernel": "rbf"}, r"kernel='rbf': expected one of \['matern'"),
+    ({"acquisition": "log_ei_cost_cooling"}, "with budget=None"),
+    ({"cost_model": "tree"}, r"cost_model='tree': expected one of \['gp', 'linear', 'trend'\]"),
+    ({"initial_trials": -1}, "initial_trials=-1: expected an integer >= 0"),
+    ({"charge_initial": 1}, "charge_initial=1: expected True or False"),
+    ({"initial_share": 0}, r"initial_share=0: expected a number in \(0, 1\], or None"),
+    ({"initial_share": 1.5}, r"initial_share=1.5: expected a number in \(0, 1\], or None"),
+    ({"initialize_with_center": 1}, "initialize_with_center=1: expected True or False"),
+    ({"winsorize": None}, "winsorize=None: expected True or False"),
+    ({"seed": 1.5}, "seed=1.5: expected an integer"),
+    ({"num_restarts": 0}, "num_restarts=0: expected an integer >= 1"),
+    ({"raw_samples": 0}, "raw_samples=0"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), BAD_ARGUMENTS)
+def test_bad_arguments(change: dict[str, Any], message: str) -> None:
+    """Each message names the argument, what it got and what it takes."""
+    with pytest.raises(InputError, match=message):
+        Gittins(**{"cost": 1.0, **change})
+
+
+@pytest.mark.parametrize(
+    ("change", "source", "rule"),
+    [
+        ({"lmbda": 1}, "given", ImprovementPerCostStop()),
+        ({"lmbda": 1, "acquisition": "gittins"}, "given", GittinsStop()),
+        ({"lmbda": 1, "stop": True}, "given", GittinsStop()),
+        ({"lmbda": 1, "stop": False}, "given", None),
+        ({"lmbda": 1, "budget": 5}, "given", ImprovementPerCostStop()),
+        ({"budget": np.float64(5)}, "budget", None),
+        ({"budget": 5, "stop": False}, "budget", None),
+        ({"budget": 5, "stop": True}, "budget", GittinsStop()),
+        ({}, "decay", None),
+        ({"budget": 5, "decay": GittinsDecay()}, "decay", None),
+        ({"stop": GittinsStop(0.5)}, "decay", GittinsStop(0.5)),
+        ({"budget": 5, "stop": ImprovementPerCostStop()}, "budget", ImprovementPerCostStop()),
+    ],
+)
+def test_where_lambda_comes_from(change: dict[str, Any], source: str, rule: Any) -> None:
+    """Given, or from the budget, or decaying; and a rule wherever there is a price to stop at."""
+    method = Gittins(cost=1.0, **change)
+    assert (method.lambda_source, method.rule) == (source, rule)
+    assert (method.decay is not None) == (source == "decay")
+
+
+@pytest.mark.parametrize(("initial", "price"), [(0.1, 0.05), (1.0, 1.0), (0.2, 0.2)])
+def test_a_decay_begins_at_its_own_price(initial: float, price: float) -> None:
+    """That of an earlier strategy had come down to a price of its own, and was taken over."""
+    prices = [(0.1, 0.1), (0.1, 0.05)]
+    trials = [
+        PastTrial(
+            i,
+            {"x": 0.5},
+            record={
+                "decision": {
+                    "lambda_source": "decay",
+                    "relative_lambda": before,
+                    "next_relative_lambda": after,
+                }
+            },
+        )
+        for i, (before, after) in enumerate(prices)
+    ]
+    problem = Problem(Space.of([Range("x", 0.0, 1.0)]), tuple(trials))
+    assert relative_lambda(Gittins(1.0, decay=GittinsDecay(initial)), problem) == price
+    # A price of another unit of cost is none of this one.
+    trials = [replace(t, record={**t.record, "cost_metric": "seconds"}) for t in trials]
+    problem = replace(problem, trials=tuple(trials))
+    for metric, expected in (("seconds", price), ("hours", initial)):
+        method = Gittins(metric, decay=GittinsDecay(initial))
+        assert relative_lambda(method, problem) == expected
+
+
+def test_costs_at_a_parameterization() -> None:
+    """Numbers, value objects and functions; a metric's are not known."""
+    assert Gittins(2).cost_at({}) == 2.0
+    assert Gittins(AffineCost({"x": 2.0})).cost_at({"x": 3, "y": "a"}) == 6.0
+    assert Gittins(lambda x: np.float32(x["x"])).cost_at({"x": 1.5}) == 1.5
+    assert Gittins("hours").cost_metric == "hours"
+    assert Gittins("hours").cost_at({}) is None
+    with pytest.raises(InputError, match=r"cost=AffineCost.* at {'x': -1.0}"):
+        Gittins(AffineCost({"x": 2.0})).cost_at({"x": -1.0})
+    with pytest.raises(InputError, match=r"cost gave 'dear' for {'x': 1}"):
+        Gittins(lambda x: "dear").cost_at({"x": 1})  # type: ignore[arg-type, return-value]
+    with pytest.raises(InputError, match=r"cost=AffineFidelityCostModel\(\): expected a finite"):
+        Gittins(AffineFidelityCostModel())
+
+
+def designs(method: Gittins) -> list[float]:
+    """What the trials of the initial design cost, on a function whose costs vary by a hundred."""
+    simulation = Simulation(method, Space.of([Range("x", 0.0, 1.0), Range("y", 0.0, 1.0)]))
+    costs = []
+    for _ in range(method.initial_trials):
+        decision = simulation.ask()
+        assert isinstance(decision, Decision)
+        if decision.phase != "initial":
+            break
+        x = float(decision.parameters["x"] or 0.0)
+        costs.append(100.0**x)
+        simulation.tell(decision, Outcome(x, costs[-1] if method.cost_metric else None))
+    return costs
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_design_that_knows_costs_keeps_to_its_share(seed: int) -> None:
+    def cost(row: dict[str, Any]) -> float:
+        return float(100.0 ** row["x"])
+
+    blind = designs(Gittins(cost, budget=100.0, seed=seed, initial_share=None))
+    knows = designs(Gittins(cost, budget=100.0, seed=seed, initial_share=0.2))
+    assert sum(knows) <= 20.0
+    assert sum(blind) > 20.0
+    assert len({round(c, 6) for c in knows}) == len(blind) == 5
+
+
+def test_learned_costs_are_known_from_the_first_report_on() -> None:
+    """The first one, where it is dear; of the center's cost alone nothing is known of others."""
+    common: dict[str, Any] = {"budget": 100.0, "seed": 1, "initialize_with_center": False}
+    blind = designs(Gittins("seconds", initial_share=None, **common))
+    knows = designs(Gittins("seconds", initial_share=0.2, **common))
+    assert knows[0] == blind[0]
+    assert sum(knows[1:]) < 0.5 * sum(blind[1 : len(knows)])
+
+
+def test_a_design_ends_when_it_has_cost_its_share() -> None:
+    """With three outcomes at least, and not where its trials are free or it is blind to costs."""
+    space = Space.of([Range("x", 0.0, 1.0), Range("y", 0.0, 1.0)])
+
+    def phases(**settings: Any) -> list[str]:
+        simulation = Simulation(Gittins("seconds", **settings), space)
+        found = []
+        for _ in range(5):
+            decision = simulation.ask()
+            assert isinstance(decision, Decision)
+            found.append(decision.phase)
+            x = float(decision.parameters["x"] or 0.0)
+            simulation.tell(decision, Outcome(x, 100.0**x))
+        return found
+
+    # With the rougher kernel the first trial after the design uses up what is left.
+    smooth = phases(budget=100.0, kernel="squared_exponential")
+    assert smooth == ["initial"] * 3 + ["rule"] * 2
+    assert phases(budget=1e4) == ["initial"] * 5
+    assert phases(budget=200.0, initial_share=None) == ["initial"] * 5
+    assert phases(budget=200.0, charge_initial=False) == ["initial"] * 5
+
+
+@pytest.mark.parametrize("outcome", [1.0, None], ids=["completed", "failed"])
+def test_a_design_keeps_to_the_budget_where_costs_are_learned(outcome: float | None) -> None:
+    """No trial of it is expected to cost more than what is left, as none of the model's is."""
+    space = Space.of([Range("x", 0.0, 1.0), Choice("machine", ("small", "large"))])
+    simulation = Simulation(Gittins("hours", budget=3.0), space)
+    while isinstance(decision := simulation.ask(), Decision):
+        simulation.tell(decision, Outcome(outcome, 1.3))
+    assert len(simulation.trials) == 2
+    assert "pays for no trial" in decision.reason
+
+
+def test_a_design_is_spread_where_its_share_pays_for_no_trial() -> None:
+    """Not all at the cheapest points: what costs a quarter more than these may be chosen."""
+    space = Space.of([Range("x", 0.0, 1.0), Range("y", 0.0, 1.0)])
+    simulation = Simulation(Gittins(lambda row: 1.0 + row["x"], budget=20.0), space)
+    for i in range(5):
+        simulation.tell(simulation.ask(), Outcome(float(i)))
+    points = [float(trial.parameters["x"] or 0.0) for trial in simulation.trials]
+    assert max(points) > 0.15
+
+
+PLANE = Space.of([Range("x", 1.0, 100.0, log_scale=True), Range("n", 1, 5, is_integer=True)])
+
+
+def first(space: Space, **settings: Any) -> Decision:
+    """The first trial of a design."""
+    decision = Simulation(Gittins(**{"cost": 1.0, **settings}), space).ask()
+    assert isinstance(decision, Decision)
+    return decision
+
+
+def test_the_first_trial_is_the_center() -> None:
+    """On the scale of each parameter, if it meets the constraints and keeps to its share."""
+    decision = first(PLANE)
+    assert decision.parameters == {"x": pytest.approx(10.0), "n": 3}
+    assert decision.why == "This is initial trial 1 of 5; it is the center of the search space."
+    quasi_random = first(PLANE, initialize_with_center=False)
+    assert quasi_random.parameters["x"] != pytest.approx(10.0)
+    assert "quasi-random" in quasi_random.why
+    bounded = Space.of(PLANE.parameters.values(), [({"n": 1.0}, 2.0)])
+    assert first(bounded).parameters["n"] <= 2
+    dear = first(PLANE, cost=lambda row: 100.0 if row["n"] == 3 else 1.0, budget=50.0)
+    assert dear.parameters["n"] != 3
+    assert "quasi-random" in dear.why
+
+
+def test_the_center_is_not_put_among_past_trials() -> None:
+    simulation = Simulation(Gittins(1.0), PLANE)
+    simulation.tell(simulation.ask(), Outcome(1.0))
+    second = simulation.ask()
+    assert isinstance(second, Decision)
+    assert "quasi-random" in second.why
+
+
+def test_an_outlier_does_not_set_the_scale() -> None:
+    """One outcome that is far worse than the others leaves the model of these as it is."""
+
+    def run(**settings: Any) -> Simulation:
+        simulation = Simulation(Gittins(1.0, initial_trials=8, **settings), PLANE, minimize=True)
+        for i in range(8):
+            simulation.tell(simulation.ask(), Outcome(1e6 if i == 3 else float(i)))
+        return simulation
+
+    at = run().problem().evaluated
+    with torch.no_grad():
+        told = run().problem().model.posterior(at).mean.squeeze(-1)
+        raw = run(winsorize=False).problem().model.posterior(at).mean.squeeze(-1)
+    assert float(told.max()) < 30.0
+    assert float(raw.max()) > 1e5
+    given = FixedHyperparameters(lengthscale=0.5)
+    method = Simulation(Gittins(1.0), PLANE, hyperparameters=given).method
+    assert not method.winsorize
+
+
+@pytest.mark.usefixtures("short_searches")
+def test_a_price_from_a_budget_needs_two_different_outcomes() -> None:
+    """Before that it is in no unit: it is not held, and ends no run. Rules may have their own."""
+    space = Space.of([Range("x", 0.0, 1.0), Range("y", 0.0, 1.0)])
+
+    def run(unit: float, **settings: Any) -> Simulation:
+        method = Gittins(1.0, **{"budget": 7.0, "stop": True, "initial_trials": 1, **settings})
+        simulation = Simulation(method, space)
+        while isinstance(decision := simulation.ask(), Decision):
+            row: Any = decision.parameters
+            simulation.tell(decision, Outcome(unit * -((row["x"] - 0.3) ** 2) - unit * row["y"]))
+        return simulation
+
+    prices = []
+    for unit in (1.0, 1e-6):
+        first, second, *others = [t.decision for t in run(unit).trials[1:]]
+        assert first["lambda_held"] is False
+        assert all("lambda_held" not in decision for decision in (second, *others))
+        assert {decision["lambda"] for decision in others} == {second["lambda"]}
+        prices.append(second["lambda"] / unit)
+    assert prices[1] == pytest.approx(prices[0], rel=1e-3)
+    assert prices[0] != first["lambda"]
+    # Where all outcomes are one, it ends no run before the budget does; a rule's own price may.
+    assert [len(run(0.0, stop=stop).trials) for stop in (True, GittinsStop(1.0))] == [7, 1]
+
+
+@pytest.mark.usefixtures("short_searches")
+def test_a_price_is_not_held_for_another_objective() -> None:
+    """Its unit is that of the objective that it was found for."""
+    space = Space.of([Range("x", 0.0, 1.0)])
+    method = Gittins(1.0, budget=20.0, stop=True, initial_trials=2, raw_samples=32)
+    simulation, other = Simulation(method, space), Simulation(method, space, minimize=True)
+    for unit in (1.0, 1.0, 1.0, 1e3):
+        decision = simulation.ask()
+        assert isinstance(decision, Decision)
+        simulation.tell(decision, Outcome(unit * decision.parameters["x"] ** 2))
+    other.trials = simulation.trials
+    prices = []
+    for one in (simulation, other):
+        decision = one.ask()
+        assert isinstance(decision, Decision)
+        prices.append(decision.details["lambda"])
+    assert prices[0] == simulation.trials[2].decision["lambda"]
+    assert prices[1] > 10 * prices[0]
+
+
+def test_a_design_that_can_afford_it_is_the_usual_one() -> None:
+    usual = designs(Gittins(1.0, budget=100.0, seed=1, initial_share=None))
+    assert designs(Gittins(1.0, budget=100.0, seed=1, initial_share=0.2)) == usual
+    free = Gittins("seconds", seed=1, initial_share=0.2)
+    assert designs(free) == designs(Gittins("seconds", seed=1, initial_share=None))
+
+
+def waves(method: Gittins, noise: float, minimize: bool = False) -> Simulation:
+    """Twelve trials of a method, with errors of a size."""
+    error = noise * torch.randn(12, generator=torch.Generator().manual_seed(0))
+    space = Space.of([Range("x", 0.0, 1.0), Range("y", 0.0, 1.0)])
+    simulation = Simulation(method, space, minimize=minimize)
+    for i in range(12):
+        x, y = (0.37 * i) % 1, (0.71 * i) % 1
+        outcome = float(np.sin(5 * x)) + y + float(error[i])
+        decision = Decision({"x": x, "y": y}, "")
+        simulation.tell(decision, Outcome(-outcome if minimize else outcome))
+    torch.manual_seed(0)
+    return simulation
+
+
+@pytest.mark.parametrize(("noise", "same"), [(0.0, True), (2.0, False)])
+def test_improvement_is_noisy_where_noise_is_found(noise: float, same: bool) -> None:
+    """Without it decisions are those over the best posterior mean, digit for digit."""
+
+    def decision(acquisition: str) -> Decision:
+        method = Gittins(1.0, budget=50.0, acquisition=acquisition, num_restarts=2, raw_samples=32)
+        found = method.decide(waves(method, noise).problem())
+        assert isinstance(found, Decision)
+        return found
+
+    noisy, mean = (decision(name) for name in ("log_nei_per_cost", "log_ei_per_cost"))
+    assert (noisy.value == mean.value) is same
+    assert not same or noisy.parameters == mean.parameters
+
+
+@pytest.mark.usefixtures("full_searches")
+@pytest.mark.parametrize(
+    ("acquisition", "again"), [("log_nei_per_cost", 0), ("log_ei_per_cost", 3)]
+)
+@pytest.mark.parametrize("budget", mostly_slow([50.0, 30.0], [30.0]))
+def test_without_noise_no_trial_is_made_again(acquisition: str, again: int, budget: float) -> None:
+    """At a corner that is best it was, to the end of the budget."""
+    space = Space.of([Range("x", 0.0, 1.0), Range("y", -2.0, 6.0)])
+    simulation = Simulation(
+        Gittins(AffineCost({"x": 1.0}, fixed=0.5), budget=budget, acquisition=acquisition), space
+    )
+
+    def best_at_a_corner(x: float, y: float) -> Outcome:
+        return Outcome(x + y / 8)
+
+    for i in range(24):
+        x, y = (0.37 * i) % 1, -2 + 8 * ((0.71 * i) % 1)
+        simulation.tell(Decision({"x": x, "y": y}, ""), best_at_a_corner(x, y))
+    simulation.tell(Decision({"x": 1.0, "y": 6.0}, ""), best_at_a_corner(1.0, 6.0))
+    found: list[tuple[float, float]] = []
+    for _ in range(3):
+        decision = simulation.ask()
+        assert isinstance(decision, Decision)
+        x, y = (float(str(decision.parameters[name])) for name in ("x", "y"))
+        found.append((x, y))
+        simulation.tell(decision, best_at_a_corner(x, y))
+    assert sum(x > 0.999 and y > 5.992 for x, y in found) == again
+    assert len(set(found)) == 3 - max(again - 1, 0)
+
+
+def test_before_a_fit_has_seen_that_there_is_no_noise_trials_may_be_made_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of few outcomes it finds what its prior says, and with noise a trial may tell more."""
+    method = Gittins(1.0, budget=50.0, num_restarts=2, raw_samples=32)
+    problem = waves(method, 0.0).problem()
+    noise = problem.model.likelihood.noise_covar
+    X = problem.evaluated
+    made = Optimum(X[3] + 5e-4, 0.0)
+    monkeypatch.setattr(Search, "best", lambda *_: made)
+    for part, is_noisy in ((0.12, False), (0.08, True)):
+        noise.noise = part * noise.noise_prior.mode
+        search = Search(method, problem, 1.0, method.money(problem))
+        criterion, found = search.best_improvement(0.0)
+        assert isinstance(criterion, LogNoisyExpectedImprovementPerCost) is is_noisy
+        assert found is not None
+        assert (found is made) is not is_noisy
+        assert float((found.point - X).abs().amax(dim=-1).min()) > 1e-3 or not is_noisy
+
+
+@pytest.mark.parametrize("minimize", [False, True])
+def test_the_index_with_noise_is_on_the_side_of_the_incumbent_that_the_rule_is(
+    minimize: bool,
+) -> None:
+    """It was above the best posterior mean where no trial was worth its cost."""
+    price = 0.1
+    for factor in (1.0, 0.99, 1.01):
+        method = Gittins(2.0, lmbda=factor * price, num_restarts=2, raw_samples=32)
+        assessment = assess(method, waves(method, 2.0, minimize).problem(), method.rule)
+        assert assessment.decision is not None
+        assert assessment.compared is not None
+        price = price if factor != 1 else math.exp(assessment.decision.value or 0.0)
+        excess = (assessment.compared[0] - assessment.incumbent) * (-1 if minimize else 1)
+        assert assessment.stop is (excess <= 0)
+    assert abs(excess) < 0.1 * price
+
+
+def test_at_a_price_repeats_are_worth_their_cost_where_noise_is_much() -> None:
+    """They improve on no value in hand, and the run ended once each variety was tried."""
+    space = Space.of([Choice("variety", ("a", "b", "c"), is_ordered=False)])
+    model = FixedHyperparameters(lengthscale=1.0, outputscale=4.0, noise_variance=2.0)
+    simulation = Simulation(Gittins(1.0, lmbda=1e-3), space, hyperparameters=model)
+    for variety, outcome in (("a", 0.1), ("b", 0.3), ("c", 0.2)):
+        simulation.tell(Decision({"variety": variety}, ""), Outcome(outcome))
+    assert isinstance(simulation.ask(), Decision)
