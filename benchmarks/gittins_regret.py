@@ -62,11 +62,11 @@ from ax_costaware.acquisition import (
     incumbent,
     lambda_for_budget,
 )
-from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
 from ax_costaware.core import Simulation, Stop
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.model import ModelOptions
 from ax_costaware.core.simulation import Outcome
+from ax_costaware.costs import CostFunction, log_cost_function
 from ax_costaware.methods import GittinsDecay
 from ax_costaware.models import (
     DenseMarginalLogLikelihood,

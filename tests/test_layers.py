@@ -17,6 +17,7 @@ LAYERS = [
     "exceptions.py",
     "queries",
     "space",
+    "costs",
     "models",
     "acquisition",
     "core",

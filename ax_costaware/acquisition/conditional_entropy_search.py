@@ -30,12 +30,12 @@ from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from torch import Tensor
 
-from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
 from ax_costaware.acquisition.pointwise import PointwiseAcquisition, takes_its_inputs
 from ax_costaware.acquisition.standard_normal import (
     noisy_truncated_information,
     truncated_information,
 )
+from ax_costaware.costs import CostFunction, log_cost_function
 from ax_costaware.models.indirect_posterior import IndirectPosterior
 from ax_costaware.queries.argument_checks import finite_tensor
 
@@ -54,7 +54,7 @@ class ConditionalEntropySearch(PointwiseAcquisition):
     Args:
         model: A fitted ``ConditionalMeanProcess``.
         cost: A number > 0, a callable from queries ``n x p`` to ``n`` costs > 0, an object with
-            ``log_expected_cost``, or a ``DeterministicModel``; None where cost does not
+            ``log_cost``, or a ``DeterministicModel``; None where cost does not
             count.
         posterior_transform: A ``ScalarizedPosteriorTransform``: a weight of -1 for minimisation.
 
@@ -110,7 +110,7 @@ class ConditionalMaxValueEntropySearch(ConditionalEntropySearch):
         noise_aware: Whether to take account of the noise of the answer (appendix A of the paper)
             rather than measure the information of the average itself (its equation 7).
         cost: A number > 0, a callable from queries ``n x p`` to ``n`` costs > 0, an object with
-            ``log_expected_cost``, or a ``DeterministicModel``; None where cost does not
+            ``log_cost``, or a ``DeterministicModel``; None where cost does not
             count.
         posterior_transform: A ``ScalarizedPosteriorTransform``: a weight of -1 for minimisation.
         X_pending: ``k x p`` queries under evaluation, believed at their posterior mean.
@@ -166,7 +166,7 @@ class ConditionalJointEntropySearch(ConditionalEntropySearch):
             outcome with the sign of maximisation.
         truncate: Whether to take account of the maximum being above the average.
         cost: A number > 0, a callable from queries ``n x p`` to ``n`` costs > 0, an object with
-            ``log_expected_cost``, or a ``DeterministicModel``; None where cost does not
+            ``log_cost``, or a ``DeterministicModel``; None where cost does not
             count.
         posterior_transform: A ``ScalarizedPosteriorTransform``: a weight of -1 for minimisation.
         X_pending: ``k x p`` queries under evaluation, believed at their posterior mean.

@@ -38,8 +38,8 @@ from torch import Tensor
 from ax_costaware.acquisition.check import check_pending
 from ax_costaware.acquisition.criteria import log_expected_gain
 from ax_costaware.acquisition.gittins_index import gittins_index_of_log_cost
-from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
 from ax_costaware.acquisition.pointwise import takes_its_inputs
+from ax_costaware.costs import CostFunction, log_cost_function
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.point_posterior import PointPosterior, check_one_model, models_in
 from ax_costaware.queries.argument_checks import (
@@ -55,7 +55,7 @@ class CostAwareAnalyticAcquisitionFunction(AnalyticAcquisitionFunction):
     Args:
         model: A fitted model; with several outcomes it needs a ``posterior_transform``.
         cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, an object with
-            ``log_expected_cost`` such as ``LogNormalCostModel``, or a ``DeterministicModel``.
+            ``log_cost`` such as ``LogNormalCostModel``, or a ``DeterministicModel``.
         maximize: Whether large values of the objective are good.
         posterior_transform: Applied to the posterior.
         X_pending: ``k x d`` points under evaluation, believed at their posterior mean.
@@ -127,7 +127,7 @@ class PandoraBoxGittinsIndex(CostAwareAnalyticAcquisitionFunction):
         model: A fitted model; with several outcomes it needs a ``posterior_transform``. For an
             ensemble of models the index is averaged over them.
         cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, an object with
-            ``log_expected_cost`` such as ``LogNormalCostModel``, or a ``DeterministicModel``;
+            ``log_cost`` such as ``LogNormalCostModel``, or a ``DeterministicModel``;
             in the user's own unit.
         lmbda: What one unit of cost is worth, in units of the (transformed) objective; > 0.
         maximize: Whether large values of the objective are good.
@@ -207,7 +207,7 @@ class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
         best_f: The incumbent, in units of the (transformed) objective: with noise the best
             posterior mean at an evaluated point, see ``incumbent``.
         cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, an object with
-            ``log_expected_cost`` such as ``LogNormalCostModel``, or a ``DeterministicModel``;
+            ``log_cost`` such as ``LogNormalCostModel``, or a ``DeterministicModel``;
             in the user's own unit.
         exponent: Power of the cost, at least zero.
         maximize: Whether large values of the objective are good.

@@ -32,8 +32,8 @@ from torch import Tensor
 
 from ax_costaware.acquisition.criteria import log_expected_gain
 from ax_costaware.acquisition.gittins_index import gittins_index_of_log_cost
-from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
 from ax_costaware.acquisition.pointwise import PointwiseAcquisition, takes_its_inputs
+from ax_costaware.costs import CostFunction, log_cost_function
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.models.cached_posterior import least, only_model
 from ax_costaware.models.point_posterior import FactoredPosterior, PointPosterior
@@ -98,7 +98,7 @@ class LogNoisyExpectedImprovementPerCost(PointwiseAcquisition):
         X_baseline: ``n x d`` points that were evaluated; of more than ``NUM_BASELINE`` those with
             the best of mean and two standard deviations.
         cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, an object with
-            ``log_expected_cost`` such as ``LogNormalCostModel``, or a ``DeterministicModel``;
+            ``log_cost`` such as ``LogNormalCostModel``, or a ``DeterministicModel``;
             in the user's own unit.
         exponent: Power of the cost, at least zero.
         maximize: Whether large values of the objective are good.

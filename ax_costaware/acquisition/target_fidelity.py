@@ -48,8 +48,8 @@ from torch import Tensor
 
 from ax_costaware.acquisition.cost_aware_analytic import incumbent
 from ax_costaware.acquisition.criteria import log_expected_gain
-from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
 from ax_costaware.acquisition.pointwise import PointwiseAcquisition, takes_its_inputs
+from ax_costaware.costs import CostFunction, log_cost_function
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.queries.argument_checks import (
@@ -164,7 +164,7 @@ class LogTargetImprovementPerCost(PointwiseAcquisition):
             with the sign of maximisation; None: what counts is the part of the variance at the
             target that a trial explains.
         cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, an object with
-            ``log_expected_cost`` such as ``LogNormalCostModel``, or a ``DeterministicModel``.
+            ``log_cost`` such as ``LogNormalCostModel``, or a ``DeterministicModel``.
         log_weight: A function from points ``n x d`` to ``n`` logarithms that are added, such as
             that of the probability that the trial is feasible, where what inputs have already is no
             gain; None for none.

@@ -30,14 +30,18 @@ for it is charged like any other.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import torch
+
 from ax_costaware.core.history import PastTrial, blaming, check_inputs
 from ax_costaware.core.problem import Problem
 from ax_costaware.core.switching import switching_cost, switching_costs
+from ax_costaware.costs.cost_model import CostModel
+from ax_costaware.costs.declared import Declared, DeclaredCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries import ControlSet, SwitchingCost
 from ax_costaware.queries.argument_checks import (
@@ -45,6 +49,7 @@ from ax_costaware.queries.argument_checks import (
     check_fields,
     nonnegative_number,
     plain_value,
+    positive_number,
     positive_number_or_none,
 )
 from ax_costaware.space.parameters import Row
@@ -218,6 +223,51 @@ def expected_cost_of(trial: PastTrial, method: Budgeted, change: float = 0.0) ->
     return None if declared is None else declared + change
 
 
+def expected_costs(method: Budgeted, problem: Problem, rows: Sequence[Row]) -> list[float | None]:
+    """Return the expected costs of trials by all that is known, without switching costs.
+
+    Args:
+        method: Declares costs, or learns them.
+        problem: What they are learned from.
+        rows: The parameterizations.
+
+    Returns:
+        A cost for each; None where nothing is known.
+
+    Raises:
+        InputError: If a trial has no finite cost > 0, or what costs are learned from is none.
+    """
+    found = [method.cost_at(row) for row in rows]
+    if method.cost_metric is None or (model := method.trial_costs(problem)) is None:
+        return found
+    with torch.no_grad():
+        learned: list[float | None] = model.log_cost(problem.space.encode(rows)).exp().tolist()
+    return learned
+
+
+def searched_cost(
+    cost: Declared | None, method: Budgeted, declared: Callable[..., object]
+) -> Declared:
+    """Return what a search reads declared costs from.
+
+    Args:
+        cost: The declared cost.
+        method: The method.
+        declared: The ``cost_at`` that gives the declared cost.
+
+    Returns:
+        The declared cost; a function that calls ``cost_at`` where a subclass has one of its own.
+    """
+    if cost is not None and type(method).cost_at is declared:
+        return cost
+    name = f"{type(method).__name__}.cost_at"
+
+    def cost_at(parameters: Row) -> float:
+        return positive_number(plain_value(method.cost_at(parameters)), f"{name}({parameters})")
+
+    return cost_at
+
+
 def check_reported(trials: Sequence[PastTrial], method: Budgeted) -> None:
     """Refuse costs that a method cannot learn from: in another unit, or none.
 
@@ -360,15 +410,17 @@ class Budgeted:
         """
         return None
 
-    def costs_at(self, problem: Problem, rows: Sequence[Row]) -> Sequence[float | None]:
-        """What trials are expected to cost by all that is known; None where nothing is.
+    def trial_costs(self, problem: Problem) -> CostModel | None:
+        """Cost of trials at points of the model's space, without switching costs; None: unknown.
 
-        Without switching costs, as ``cost_at``.
+        By default that of ``cost_at``; a method that learns costs has a model of them.
 
         Raises:
-            InputError: If a trial has no finite cost > 0, or what costs are learned from is none.
+            InputError: If what costs are learned from is none.
         """
-        return [self.cost_at(row) for row in rows]
+        if self.cost_metric is not None:
+            return None
+        return DeclaredCost(searched_cost(None, self, Budgeted.cost_at), problem.space)
 
     def cost_as_run(self, trial: PastTrial, trials: Sequence[PastTrial]) -> float | None:
         """What a trial that has ended costs by how far it came; None: what was expected of it."""
@@ -400,7 +452,9 @@ class Budgeted:
             initial: Whether they belong to the initial design, in which no cost is learned.
         """
         rows = problem.undelivered
-        costs = [self.cost_at(row) for row in rows] if initial else self.costs_at(problem, rows)
+        costs = [self.cost_at(row) for row in rows]
+        if not initial:
+            costs = expected_costs(self, problem, rows)
         return [cost or 0.0 for cost in costs]
 
     def largest_cost(self, problem: Problem, initial: bool) -> float | None:

@@ -20,6 +20,7 @@ from botorch.posteriors.gpytorch import GPyTorchPosterior
 from botorch.utils.probability.utils import log_ndtr, log_prob_normal_in
 from torch import Tensor
 
+from ax_costaware.costs.cost_model import ANY_TRIAL, TrialContext
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.believed import believed
 from ax_costaware.models.point_posterior import PointPosterior
@@ -193,7 +194,7 @@ def merged(constraints: Sequence[OutcomeConstraint]) -> tuple[OutcomeConstraint,
 class CostOfFeasible:
     """What a trial costs for each one that is feasible: a cost that acquisition functions take."""
 
-    log_cost: Callable[[Tensor], Tensor]
+    base: Callable[[Tensor], Tensor]
     """Logarithm of the cost at points."""
 
     feasibility: Feasibility
@@ -205,6 +206,6 @@ class CostOfFeasible:
     least: float = -math.inf
     """Logarithm of a probability below which all count as this one."""
 
-    def log_expected_cost(self, X: Tensor) -> Tensor:
+    def log_cost(self, X: Tensor, trial: TrialContext = ANY_TRIAL) -> Tensor:
         """The logarithm at points ``... x d``: ``...``."""
-        return self.exponent * self.log_cost(X) - self.feasibility(X).clamp_min(self.least)
+        return self.exponent * self.base(X) - self.feasibility(X).clamp_min(self.least)

@@ -16,14 +16,14 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from ax_costaware.core.account import Budgeted, Money
+from ax_costaware.core.account import Budgeted, Money, expected_costs
 from ax_costaware.core.constraints import feasible_first
 from ax_costaware.core.failures import is_near_failures
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.model import GIVEN, FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Best, Decision, Problem, Stop
-from ax_costaware.core.switching import SAME_VALUE
 from ax_costaware.core.trial_times import TrialTimes
+from ax_costaware.costs.cost_model import SAME_VALUE
 from ax_costaware.exceptions import InputError
 from ax_costaware.models import FixedHyperparameterGP
 from ax_costaware.queries.argument_checks import (
@@ -374,7 +374,7 @@ class Method(Budgeted, ABC):
             compared = compared - self.caution * variance.sqrt()
         log_chances = self.log_chances(problem, rows)
         try:
-            costs = self.costs_at(problem, rows)
+            costs = expected_costs(self, problem, rows)
         except InputError:
             costs = [None] * len(rows)
         found: list[Best] = []

@@ -13,27 +13,28 @@ is searched besides.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor
 
-from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
 from ax_costaware.core.history import PastTrial
+from ax_costaware.costs.cost_model import (
+    CostFunction,
+    CostOfTrial,
+    TrialContext,
+    WithSwitchingCost,
+)
 from ax_costaware.exceptions import InputError
 from ax_costaware.space.parameters import Row, Value, takes
 
 if TYPE_CHECKING:
     from ax_costaware.core.account import Budgeted
     from ax_costaware.core.problem import Problem
+    from ax_costaware.queries import ControlSet
 
 _MOST_SUBSETS = 3
 """Parameters of which every subset is tried as what a trial keeps; of more, each and all."""
-
-SAME_VALUE = 1e-12
-"""Part of a column's range by which points of one value may differ."""
 
 
 def settings_of(trial: PastTrial, method: Budgeted) -> Row:
@@ -141,61 +142,28 @@ def check_switching_cost(problem: Problem, method: Budgeted) -> None:
             )
 
 
-@dataclass(frozen=True)
-class CostAfter:
-    """What points cost after the trial before, switching costs included."""
+def next_cost(
+    method: Budgeted,
+    problem: Problem,
+    costs: CostFunction | None = None,
+    control_set: ControlSet | None = None,
+    resumable: Tensor | None = None,
+) -> CostOfTrial:
+    """Return the cost of the next trial at points of the model's space, all included.
 
-    base: CostFunction
-    """What they cost without."""
+    Args:
+        method: Gives the switching costs.
+        problem: What is decided from.
+        costs: Cost without what depends on earlier trials; None: ``method.trial_costs``.
+        control_set: The control set of the trial; None: it sets every parameter.
+        resumable: ``k x d`` points of trials that it may resume; None for none.
 
-    steps: tuple[tuple[tuple[int, ...], tuple[float, ...], float], ...]
-    """Of each parameter that costs to be changed its columns, what they were, and the cost."""
-
-    always: float
-    """Cost of the changes that every point makes."""
-
-    widths: Tensor
-    """Ranges of the columns, ``d``."""
-
-    @staticmethod
-    def of(
-        base: CostFunction,
-        problem: Problem,
-        method: Budgeted,
-        among: Sequence[str] | None = None,
-    ) -> CostFunction:
-        """What points of the model's space cost next; the base itself without switching costs.
-
-        Args:
-            base: What they cost without.
-            problem: What is decided from.
-            method: Gives the switching costs.
-            among: The parameters that the next trial sets; None for all.
-        """
-        cost, before = method.switching_cost, settings_before(problem, method)
-        if cost is None or before is None:
-            return base
-        space, steps, always = problem.space, [], 0.0
-        for name, price in cost.changes:
-            if name not in space.columns or (among is not None and name not in among):
-                continue
-            column = space.columns[name]
-            if name in before and takes(column.parameter, before[name]):
-                steps.append((column.indices, tuple(column.encode(before[name])), price))
-            else:
-                always += price
-        return CostAfter(base, tuple(steps), always, space.bounds[1] - space.bounds[0])
-
-    def change(self, X: Tensor) -> Tensor:
-        """Switching costs of points ``... x d``, ``...``; it has no gradient."""
-        found = X.new_full(X.shape[:-1], self.always)
-        for columns, codes, price in self.steps:
-            at = list(columns)
-            apart = (X.detach()[..., at] - X.new_tensor(codes)).abs()
-            changed = (apart > SAME_VALUE * self.widths[at].to(X)).any(dim=-1)
-            found = found + price * changed
-        return found
-
-    def log_expected_cost(self, X: Tensor) -> Tensor:
-        """Logarithm of the expected cost at points ``... x d``: ``...``."""
-        return torch.logaddexp(log_cost_function(self.base)(X), self.change(X).log())
+    Raises:
+        InputError: If what costs are learned from is none.
+    """
+    base = method.trial_costs(problem) if costs is None else costs
+    assert base is not None
+    if method.switching_cost is not None:
+        base = WithSwitchingCost(base, method.switching_cost, problem.space)
+    previous = settings_before(problem, method)
+    return CostOfTrial(base, TrialContext(control_set, previous, resumable))

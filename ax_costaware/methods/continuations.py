@@ -11,16 +11,12 @@ run would be continued step by step; what it can pay is what it costs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
-from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.method import Method
 from ax_costaware.core.problem import Problem
-from ax_costaware.core.switching import SAME_VALUE
 from ax_costaware.space.parameters import Row, Value
 
 SEARCHED = 0.5
@@ -63,49 +59,15 @@ def _completed(problem: Problem, name: str) -> list[PastTrial]:
     ]
 
 
-@dataclass(frozen=True)
-class CostOfContinuing:
-    """What points cost where trials go on from earlier ones; see the module."""
+def resumable(problem: Problem, name: str) -> Tensor | None:
+    """Points of the completed trials that another one may resume, ``k x d``; None for none.
 
-    base: CostFunction
-    """What they cost without."""
-
-    column: int
-    """The column of the fidelity."""
-
-    earlier: Tensor
-    """``k x d`` points of completed trials."""
-
-    widths: Tensor
-    """Ranges of the columns, ``d``."""
-
-    least: float
-    """Part of what a trial has cost that going on from it costs at least."""
-
-    @staticmethod
-    def of(base: CostFunction, problem: Problem, name: str, least: float = LEAST) -> CostFunction:
-        """What points of the model's space cost; the base itself where no trial is completed."""
-        rows = [trial.inputs for trial in _completed(problem, name)]
-        if not rows:
-            return base
-        (column,) = problem.space.columns[name].indices
-        widths = problem.space.bounds[1] - problem.space.bounds[0]
-        return CostOfContinuing(base, column, problem.space.encode(rows), widths, least)
-
-    def log_expected_cost(self, X: Tensor) -> Tensor:
-        """Logarithm of the expected cost at points ``... x d``: ``...``."""
-        log_cost = log_cost_function(self.base)
-        total = log_cost(X)
-        with torch.no_grad():
-            ahead = X.unsqueeze(-2) - self.earlier.to(X)
-            apart = ahead.abs() > SAME_VALUE * self.widths.to(X)
-            apart[..., self.column] = False
-            alike = ~apart.any(dim=-1)
-            before = torch.where(alike, log_cost(self.earlier.to(X)).exp(), 0.0)
-            is_behind = (alike & (ahead[..., self.column] <= 0)).any(dim=-1)
-            saved = torch.where(is_behind, 0.0, before.amax(dim=-1))
-        rest = torch.maximum(total.exp() - saved, self.least * saved)
-        return torch.where(saved > 0, rest.log(), total)
+    Args:
+        problem: The problem.
+        name: The fidelity that progress is measured in.
+    """
+    rows = [trial.inputs for trial in _completed(problem, name)]
+    return problem.space.encode(rows) if rows else None
 
 
 def continuations(method: Method, problem: Problem) -> list[dict[str, Value]]:

@@ -1,27 +1,21 @@
-"""Costs that are declared: whether they fit an experiment, and as functions of the model's space.
-
-A cost is declared in raw values of the parameters, and a search runs in the model's space. Value
-objects become differentiable functions of it; a user's own function is called row by row on decoded
-parameterizations, with finite differences for its gradient. Costs are in the user's own unit.
-"""
+"""Checks of declared costs against an experiment, and their range. Costs are in the user's unit."""
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, product
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import torch
 from scipy.optimize import linprog
 from torch import Tensor
 
-from ax_costaware.core.method import Method
 from ax_costaware.core.problem import Problem
+from ax_costaware.costs.declared import CostOfRow, Declared, cost_of, part_of
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import plain_value, positive_number
 from ax_costaware.queries.costs import (
     AffineCost,
     ConstantCost,
@@ -31,164 +25,11 @@ from ax_costaware.queries.costs import (
     TableCost,
 )
 from ax_costaware.space.parameter_constraints import WeightedSum
-from ax_costaware.space.parameters import Choice, Parameter, Range, Row, Value, takes
+from ax_costaware.space.parameters import Parameter, Range, Row, Value, takes
 from ax_costaware.space.space import Space
-
-CostOfPoints: TypeAlias = Callable[[Tensor], Tensor]
-"""From points ``... x d`` of the model's space to costs ``...``."""
-
-CostOfRow: TypeAlias = Callable[[Row], float | None]
-"""The cost of one parameterization in raw units; it raises where there is none."""
 
 _RANGE_LOOKS = 256
 """Quasi-random points at which the range of a cost is looked for, beside corners of the space."""
-
-
-_STEP = 1e-5
-"""Step of the finite differences of a user's own function, relative to a column's range."""
-
-_LEAST = 1e-300
-"""A declared cost is kept above this during a search: an affine one may fall below zero outside
-the constraints, where the search may look on its way. A point that is chosen is checked."""
-
-
-def cost_of(cost: object, parameters: Row) -> float:
-    """What a trial costs by a declared cost.
-
-    Args:
-        cost: A number, a value object by parameter names, or a user's function.
-        parameters: The trial's parameterization in raw units.
-
-    Raises:
-        InputError: If that is no finite number > 0.
-    """
-    if isinstance(cost, Cost):
-        try:
-            return cost.at(parameters)
-        except InputError as error:
-            raise InputError(f"cost={cost!r} at {dict(parameters)}: {error}") from error
-    value = cost(dict(parameters)) if callable(cost) else cost
-    try:
-        return positive_number(value, "cost")
-    except InputError as error:
-        raise InputError(
-            f"cost gave {value!r} for {dict(parameters)}: expected a finite number > 0."
-        ) from error
-
-
-def _part_of(term: Cost, parameters: Row) -> float:
-    """What a term adds to the cost of a trial, which may be zero.
-
-    Raises:
-        InputError: If the term is not defined for the trial.
-    """
-    try:
-        return term.part_at(parameters)
-    except InputError as error:
-        raise InputError(f"cost={term!r} at {dict(parameters)}: {error}") from error
-
-
-def searched_cost(cost: object, method: Method, declared: Callable[..., object]) -> object:
-    """Return what a search reads costs from: ``cost``, or the ``cost_at`` of a user's subclass.
-
-    Args:
-        cost: The declared cost.
-        method: The method.
-        declared: The shipped ``cost_at``, which gives the declared cost.
-
-    Returns:
-        The cost; with a ``cost_at`` of its own a function that calls it.
-    """
-    if type(method).cost_at is declared:
-        return cost
-    name = f"{type(method).__name__}.cost_at"
-
-    def cost_at(parameters: Row) -> float:
-        return positive_number(plain_value(method.cost_at(parameters)), f"{name}({parameters})")
-
-    return cost_at
-
-
-def known_cost(cost: object, cost_at: CostOfRow, space: Space) -> CostOfPoints:
-    """A declared cost as a function of points of the model's space.
-
-    Args:
-        cost: A number, a value object by parameter names, or a user's function.
-        cost_at: The cost of one parameterization.
-        space: How the parameters are encoded.
-
-    Raises:
-        InputError: If a table lacks a value of its parameter. The function raises it where a user's
-            own function gives no finite number > 0.
-    """
-    if isinstance(cost, float):
-        return lambda X: X.new_full(X.shape[:-1], cost)
-    if not isinstance(cost, Cost):
-        return _row_by_row(partial(cost_of, cost), space)
-    parts = [_known_part(cost, cost_at, space)]
-    if isinstance(cost, SumCost):
-        parts = [_known_part(term, partial(_part_of, term), space) for term in cost.terms]
-    first, *others = parts
-    return lambda X: sum((part(X) for part in others), first(X)).clamp_min(_LEAST)
-
-
-def _known_part(cost: Cost, cost_at: CostOfRow, space: Space) -> CostOfPoints:
-    """A value object, or a term of one, as a function of points; see ``known_cost``."""
-    names = cast(Sequence[str], cost.parameters)
-    if isinstance(cost, TableCost):
-        column = space.columns.get(str(cost.parameter))
-        if column is not None and isinstance(choice := column.parameter, Choice):
-            prices = [cost_at({choice.name: value}) for value in choice.values]
-            # The zero keeps the point in the graph, with the gradient that a step has.
-            return lambda X: column.weights(X) @ X.new_tensor(prices) + 0.0 * X.sum(dim=-1)
-    if not all(space.parameters[name].is_numeric for name in names):
-        return _row_by_row(cost_at, space)
-
-    def evaluate(X: Tensor) -> Tensor:
-        costs = cost.evaluate({name: space.raw(name, X) for name in names})
-        return costs.to(X).expand(X.shape[:-1])
-
-    return evaluate
-
-
-def _row_by_row(cost_at: CostOfRow, space: Space) -> CostOfPoints:
-    """A cost that is asked for on decoded parameterizations, with differences for a gradient."""
-    known: dict[tuple[Value, ...], float | None] = {}
-
-    def cost_of_row(row: Row) -> float | None:
-        if space.smooth:
-            return cost_at(row)
-        # Of finitely many points, the same ones are asked for again and again.
-        key = tuple(row.values())
-        if key not in known:
-            known[key] = cost_at(row)
-        return known[key]
-
-    def costs(X: Tensor) -> Tensor:
-        rows = space.decode(X.reshape(-1, X.shape[-1]))
-        return X.new_tensor([cost_of_row(row) for row in rows]).reshape(X.shape[:-1])
-
-    smooth = torch.tensor(sorted(space.smooth), dtype=torch.long)
-    order = torch.arange(len(smooth))
-    lower, upper = space.bounds[:, smooth]
-    steps = _STEP * (upper - lower)
-
-    def evaluate(X: Tensor) -> Tensor:
-        at = X.detach()
-        if not (X.requires_grad and torch.is_grad_enabled()):
-            return costs(at)
-        # The points, and again with a step in each smooth column, which stays within the bounds.
-        step = torch.where(at[..., smooth] + steps > upper, -steps, steps).movedim(-1, 0)
-        moved = at.repeat(len(smooth) + 1, *[1] * at.dim())
-        moved[order, ..., smooth] += step
-        found = costs(moved)
-        slopes = torch.zeros_like(at)
-        slopes[..., smooth] = ((found[:-1] - found[-1]) / step).movedim(0, -1)
-        # The tangent plane has the value and the gradient.
-        return found[-1] + (slopes * (X - at)).sum(dim=-1)
-
-    return evaluate
-
 
 _ROUNDING = 1e-6
 """Part of the numbers that an affine term adds up, by which it may be below zero."""
@@ -213,7 +54,7 @@ def named_cost(cost: Cost) -> Cost:
     return cost
 
 
-def check_cost(problem: Problem, cost: object) -> None:
+def check_cost(problem: Problem, cost: Declared) -> None:
     """Check that a cost fits the parameters of an experiment.
 
     The terms of a sum are checked one by one, and may be zero where the whole is > 0.
@@ -273,7 +114,7 @@ def _check_reads(term: Cost, space: Space, is_part: bool) -> None:
                 "holds; expected a choice or a short range of integers, or an AffineCost."
             )
         for value in values:
-            _part_of(term, {table: value})
+            part_of(term, {table: value})
     if isinstance(term, AffineCost | ProductCost):
         for name in names:
             if not parameters[name].is_numeric:
@@ -285,28 +126,29 @@ def _check_reads(term: Cost, space: Space, is_part: bool) -> None:
         _check_product(term, space, is_part)
 
 
-def cost_range(problem: Problem, cost: Cost) -> tuple[float, float]:
+def cost_range(problem: Problem, cost: Cost | CostOfRow) -> tuple[float, float]:
     """Return the least and the largest cost of a trial.
 
     They are exact where the cost rises or falls with each parameter that it reads, and no
     parameter constraint reads these. The least one of affine costs and tables is exact within
     constraints, too. Else they are those of the points that are looked at.
     """
-    space, names = problem.space, [str(name) for name in cost.parameters]
+    space = problem.space
+    names = [str(name) for name in cost.parameters] if isinstance(cost, Cost) else None
     rows = list(looks(problem, names))
     rows += space.decode(space.sobol_points(_RANGE_LOOKS, 0, problem.held))
-    costs = [cost.at(row) for row in rows]
-    terms = cost.terms if isinstance(cost, SumCost) else (cost,)
+    costs = [cost_of(cost, row) for row in rows]
+    terms: tuple[object, ...] = cost.terms if isinstance(cost, SumCost) else (cost,)
     linear = [term for term in terms if isinstance(term, AffineCost | TableCost)]
     if len(linear) == len(terms) and not problem.fixed.keys() & {*space.columns}:
         cheapest = _cheapest(linear, space)
-        costs += [] if cheapest is None else [cost.at(cheapest)]
+        costs += [] if cheapest is None else [cost_of(cost, cheapest)]
     return min(costs, default=0.0), max(costs, default=math.inf)
 
 
 def _check_part(term: Cost, row: Row) -> None:
     """Refuse a term of a sum that is no finite number >= 0, but for rounding."""
-    part, size = _part_of(term, row), 0.0
+    part, size = part_of(term, row), 0.0
     if isinstance(term, AffineCost):
         size = abs(term.fixed) + sum(abs(w * float(str(row[str(n)]))) for n, w in term.weights)
     if not -_ROUNDING * size <= part < math.inf:

@@ -20,23 +20,25 @@ from torch import Tensor
 
 from ax_costaware.acquisition import LogTargetImprovementPerCost, Optimum
 from ax_costaware.acquisition.target_fidelity import LogChanceAtTarget, at_target
+from ax_costaware.core.account import expected_costs
 from ax_costaware.core.constraints import Feasibility
 from ax_costaware.core.failures import failures_as_constraint
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.model import ARGUMENT, FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop
-from ax_costaware.core.switching import CostAfter
+from ax_costaware.core.switching import next_cost
+from ax_costaware.costs.cost_model import CostFunction, ResumedCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.continuations import (
     LEAST,
     SEARCHED,
-    CostOfContinuing,
     continuations,
     continued_trial,
+    resumable,
 )
 from ax_costaware.methods.gittins.rules import ImprovementPerCostStop
 from ax_costaware.methods.gittins.search import Search, steep
-from ax_costaware.methods.priced import PricedMethod, cost_function
+from ax_costaware.methods.priced import PricedMethod
 from ax_costaware.models import FidelityGP, PointPosterior
 from ax_costaware.queries.argument_checks import boolean, check_fields, plain_value
 from ax_costaware.queries.switching_cost import is_same
@@ -138,7 +140,8 @@ class MultiFidelity(PricedMethod):
             before = replace(problem, pending=problem.pending[: first + i])
             if earlier := continued_trial(self, before, row):
                 # Where costs are learned more of the fidelity may be taken to cost less.
-                costs[i] = max(costs[i] - (self.costs_at(problem, [earlier.inputs])[0] or 0.0), 0.0)
+                (paid,) = expected_costs(self, problem, [earlier.inputs])
+                costs[i] = max(costs[i] - (paid or 0.0), 0.0)
         return costs
 
     def cost_as_run(self, trial: PastTrial, trials: Sequence[PastTrial]) -> float | None:
@@ -213,12 +216,16 @@ class MultiFidelity(PricedMethod):
         to them at the target: a fidelity that says nothing of them is worth nothing, as the inputs
         could not be deployed after it either.
         """
-        cost = weighed = cost_function(self, problem)
+        cost: CostFunction = self.trial_costs(problem)
+        weighed, earlier = cost, None
         if self.resumes:
             name = str(self.progress(problem.space.ranges))
-            cost = CostOfContinuing.of(cost, problem, name)
-            weighed = CostOfContinuing.of(weighed, problem, name, SEARCHED)
-        cost, weighed = (CostAfter.of(each, problem, self) for each in (cost, weighed))
+            earlier = resumable(problem, name)
+            weighed = ResumedCost(cost, problem.space, name, SEARCHED)
+            cost = ResumedCost(cost, problem.space, name, LEAST)
+        cost, weighed = (
+            next_cost(self, problem, each, resumable=earlier) for each in (cost, weighed)
+        )
         beside = continuations(self, problem) if self.resumes else ()
         target = self.columns(problem)
         search = Search(self, problem, cost, self.money(problem), tuple(beside), target)

@@ -7,30 +7,28 @@ of cost; ``lmbda`` is in raw units of the objective per unit of cost.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias, cast, get_args
 
-import torch
 from botorch.acquisition.cost_aware import CostAwareUtility
 from botorch.models.model import Model
 
-from ax_costaware.acquisition.log_cost import CostFunction as CostOfPoints
-from ax_costaware.acquisition.log_cost import log_cost_function
-from ax_costaware.core.account import check_reported, costs_of_runs, ledger_of
+from ax_costaware.core.account import (
+    check_reported,
+    costs_of_runs,
+    expected_costs,
+    ledger_of,
+    searched_cost,
+)
 from ax_costaware.core.history import PastTrial, check_complete, check_inputs
 from ax_costaware.core.method import Method
 from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.core.switching import costs_left_out, kept_settings, switching_costs
+from ax_costaware.costs.cost_model import CostModel
+from ax_costaware.costs.declared import CostOfRow, Declared, DeclaredCost, cost_of
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.costs import (
-    check_cost,
-    cost_of,
-    known_cost,
-    named_cost,
-    searched_cost,
-)
+from ax_costaware.methods.costs import check_cost, named_cost
 from ax_costaware.models.log_normal_cost import CostKind, LogNormalCostModel
 from ax_costaware.queries import Cost, SwitchingCost
 from ax_costaware.queries.argument_checks import (
@@ -54,10 +52,7 @@ _NEARLY = 1.25
 _LEAST_DESIGN = 3
 """Outcomes that an initial design has to have before it ends for what it has cost."""
 
-CostFunction: TypeAlias = Callable[[dict[str, Any]], float]
-"""A user's own function from a parameterization to its cost."""
-
-CostArgument: TypeAlias = float | Cost | SwitchingCost | str | CostFunction
+CostArgument: TypeAlias = float | Cost | SwitchingCost | str | CostOfRow
 """A number, a value object by parameter names, the name of the metric in which each trial's cost
 is reported, or a function; or a switching cost with one of these as its base."""
 
@@ -94,8 +89,9 @@ class PricedMethod(Method):
     def __post_init__(self) -> None:
         one_of(self.learn_failures, "learn_failures", (False, True, "abandoned"))
         check_fields(self, cost=_checked_cost, lmbda=positive_number_or_none)
-        learned = () if self.cost_metric is None else ("cost_at",)
-        self.check_costs_of(PricedMethod, f"cost={self.cost!r}", "costs_at", *learned)
+        # Declared costs are overridden by ``cost_at``, learned ones by ``trial_costs``.
+        other = "trial_costs" if self.cost_metric is None else "cost_at"
+        self.check_costs_of(PricedMethod, f"cost={self.cost!r}", other)
         one_of(self.cost_model, "cost_model", COST_MODELS)
         check_fields(self, initial_share=_share_or_none)
         super().__post_init__()
@@ -106,9 +102,10 @@ class PricedMethod(Method):
         return self.base_cost if isinstance(self.base_cost, str) else None
 
     @property
-    def base_cost(self) -> CostArgument:
+    def base_cost(self) -> Declared | str:
         """Cost of a trial without its switching cost."""
-        return self.cost.base if isinstance(self.cost, SwitchingCost) else self.cost
+        cost = self.cost
+        return cast(Declared | str, cost.base if isinstance(cost, SwitchingCost) else cost)
 
     @property
     def switching_cost(self) -> SwitchingCost | None:
@@ -124,18 +121,17 @@ class PricedMethod(Method):
         cost = self.base_cost
         return None if isinstance(cost, str) else cost_of(cost, parameters)
 
-    def costs_at(self, problem: Problem, rows: Sequence[Row]) -> Sequence[float | None]:
-        """What trials are expected to cost, as declared or as learned.
+    def trial_costs(self, problem: Problem) -> CostModel:
+        """Cost of trials as declared, or as learned from those that were reported.
 
         Raises:
             InputError: If a cost is missing, or is no finite number > 0.
+            NothingToLearnFrom: If costs are learned, and none was reported yet.
         """
-        if self.cost_metric is None:
-            return super().costs_at(problem, rows)
-        log_cost = log_cost_function(cost_function(self, problem))
-        with torch.no_grad():
-            found: list[float] = log_cost(problem.space.encode(rows)).exp().tolist()
-        return found
+        if isinstance(self.base_cost, str):
+            return _learned_cost(self, problem)
+        cost = searched_cost(self.base_cost, self, PricedMethod.cost_at)
+        return DeclaredCost(cost, problem.space)
 
     def largest_cost(self, problem: Problem, initial: bool) -> float | None:
         """The largest charge so far, and of known costs the largest all over the space."""
@@ -150,9 +146,10 @@ class PricedMethod(Method):
                 f"cost={self.cost!r} is the objective: expected another metric, in which the cost "
                 "of each trial is reported."
             )
-        check_cost(problem, searched_cost(self.base_cost, self, PricedMethod.cost_at))
-        if self.cost_metric is not None:
+        if isinstance(self.base_cost, str):
             check_reported_costs(self, problem)
+        else:
+            check_cost(problem, searched_cost(self.base_cost, self, PricedMethod.cost_at))
 
     def left_out(self, problem: Problem) -> list[str]:
         """Costs that are learned from no more, see ``costs_left_out``."""
@@ -189,7 +186,7 @@ class PricedMethod(Method):
         kept = [{**row, **settings} for settings in kept_settings(problem, self) for row in rows]
         tried = [*problem.undelivered, *(trial.parameters for trial in problem.trials)]
         rows += [row for row in kept if problem.space.meets(row) and row not in tried]
-        expected = self.costs_at(problem, rows)
+        expected = expected_costs(self, problem, rows)
         priced = [
             (row, self.with_switching_cost(problem, row, cost))
             for row, cost in zip(rows, expected, strict=True)
@@ -230,16 +227,8 @@ class NothingToLearnFrom(InputError):
     """No cost was reported yet."""
 
 
-def cost_function(method: PricedMethod, problem: Problem) -> CostOfPoints:
-    """What points of the model's space cost, but for switching costs.
-
-    Raises:
-        InputError: If a cost is missing, or is no finite number > 0.
-        NothingToLearnFrom: If costs are learned, and none was reported yet.
-    """
-    if method.cost_metric is None:
-        cost = searched_cost(method.base_cost, method, PricedMethod.cost_at)
-        return known_cost(cost, method.cost_at, problem.space)
+def _learned_cost(method: PricedMethod, problem: Problem) -> LogNormalCostModel:
+    """Return a model that is fitted to the reported costs of whole runs."""
     check_reported_costs(method, problem)
     lost = [trial.index for trial in problem.trials if trial.has_lost_value]
     costs_by_trial = costs_of_runs(problem.trials, method).items()

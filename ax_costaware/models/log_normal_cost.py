@@ -28,6 +28,7 @@ from gpytorch.means import ZeroMean
 from gpytorch.priors import LogNormalPrior
 from torch import Tensor
 
+from ax_costaware.costs.cost_model import ANY_TRIAL, TrialContext
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.cached_posterior import CachedPosterior
 from ax_costaware.models.choice_kernel import ChoiceMaternKernel
@@ -134,11 +135,12 @@ class LogNormalCostModel:
         mean, variance = self._posterior(X.double())
         return self._center + self._scale * mean, self._scale.square() * variance
 
-    def log_expected_cost(self, X: Tensor) -> Tensor:
+    def log_cost(self, X: Tensor, trial: TrialContext = ANY_TRIAL) -> Tensor:
         """The natural logarithm of ``expected_cost``, where that may be too large for a float.
 
         Args:
             X: ``batch_shape x d`` inputs.
+            trial: What else costs may depend on, see ``CostModel``; these do not.
 
         Returns:
             A tensor of shape ``batch_shape``, differentiable in ``X``.
@@ -161,7 +163,7 @@ class LogNormalCostModel:
         Raises:
             InputError: See ``log_moments``.
         """
-        return self.log_expected_cost(X).exp()
+        return self.log_cost(X).exp()
 
     def expected_cost_error(self, X: Tensor) -> Tensor:
         r"""The standard error of ``expected_cost``, in the unit of the observed costs.

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 from botorch.acquisition import LogExpectedImprovement
-from botorch.acquisition.cost_aware import InverseCostWeightedUtility
+from botorch.acquisition.cost_aware import GenericCostAwareUtility, InverseCostWeightedUtility
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
-from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.acquisition.objective import GenericMCObjective, ScalarizedPosteriorTransform
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models import ModelListGP, SingleTaskGP
 from botorch.models.cost import AffineFidelityCostModel, FixedCostModel
@@ -27,6 +27,8 @@ from ax_costaware.acquisition import (
     incumbent,
 )
 from ax_costaware.acquisition.cost_aware_analytic import CostAwareAnalyticAcquisitionFunction
+from ax_costaware.costs import TrialContext, log_cost_function
+from ax_costaware.costs.cost_model import ANY_TRIAL
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.models import LogNormalCostModel, PointPosterior
 from ax_costaware.queries import AffineCost
@@ -39,7 +41,7 @@ NEGATIVE = ScalarizedPosteriorTransform(torch.tensor([-1.0], dtype=torch.double)
 class LearnedCost:
     """A model of the cost, as far as acquisition functions know one."""
 
-    def log_expected_cost(self, X: Tensor) -> Tensor:
+    def log_cost(self, X: Tensor, trial: TrialContext = ANY_TRIAL) -> Tensor:
         return 1.0 + X[..., 0] - (X[..., 1] - 0.2).square()
 
 
@@ -112,7 +114,7 @@ def test_values_from_the_models_posterior(cost: str, maximize: bool) -> None:
         "callable": linear_cost(X),
         "value object": linear_cost(X),
         "log-normal": learned_cost().expected_cost(X),
-        "model": LearnedCost().log_expected_cost(X).exp(),
+        "model": LearnedCost().log_cost(X).exp(),
     }[cost]
     index = made("index", model, COSTS[cost], maximize=maximize)(points)
     sign = 1 if maximize else -1
@@ -350,16 +352,38 @@ def test_each_of_several_models_in_one_believes_pending_points() -> None:
 
 
 def test_costs_of_botorch() -> None:
-    """A deterministic model is a cost; other modules of BoTorch are refused by the argument."""
+    """Deterministic models and weighted utilities are costs; other modules are refused by name."""
     X = torch.rand(5, 1, D, dtype=torch.double)
     costs = AffineFidelityCostModel({1: 2.0}, 0.5)
     found = PandoraBoxGittinsIndex(gp(), costs, 0.1)(X)
     assert torch.equal(found, PandoraBoxGittinsIndex(gp(), AffineCost({1: 2}, 0.5), 0.1)(X))
+    points = X.squeeze(-2)
+    utility = InverseCostWeightedUtility(costs)
+    assert torch.equal(log_cost_function(utility)(points), log_cost_function(costs)(points))
+    assert torch.allclose(log_cost_function(utility)(points), -utility(X, torch.ones(5)).log())
+    weighted = LogExpectedImprovementPerCost(gp(), 0.0, utility)
+    assert torch.equal(weighted(X), LogExpectedImprovementPerCost(gp(), 0.0, costs)(X))
+    # A model of the logarithm, with an objective that makes a cost of it; outputs add up.
+    logs = SingleTaskGP(points, points.sum(dim=-1, keepdim=True))
+    exponential = GenericMCObjective(lambda Y, X: Y.squeeze(-1).exp())
+    found = log_cost_function(InverseCostWeightedUtility(logs, cost_objective=exponential))(points)
+    assert torch.allclose(found, logs.posterior(points).mean.squeeze(-1))
+    both = InverseCostWeightedUtility(FixedCostModel(torch.tensor([1.0, 2.0]).double()))
+    assert torch.allclose(log_cost_function(both)(X), torch.full((5, 1), math.log(3.0)).double())
+    (slope,) = torch.autograd.grad(
+        log_cost_function(utility)(points.requires_grad_()).sum(), points
+    )
+    assert torch.allclose(slope[:, 1], 2.0 / (0.5 + 2.0 * points[:, 1]))
+    free = InverseCostWeightedUtility(AffineFidelityCostModel({1: -2.0}, 0.0))
+    with pytest.raises(
+        InputError, match=r"cost: the callable returned -.*; expected finite costs > 0"
+    ):
+        log_cost_function(free)(points)
     for cost, shown in (
-        (InverseCostWeightedUtility(costs), "a InverseCostWeightedUtility"),
+        (GenericCostAwareUtility(lambda X, deltas: deltas), "a GenericCostAwareUtility"),
         (gp(), "a SingleTaskGP"),
         (FixedCostModel(torch.ones(2)), "a FixedCostModel with 2 outputs"),
-        (LogNormalCostModel, "<class .*LogNormalCostModel'>"),
+        (LogNormalCostModel, r"<class .*LogNormalCostModel'>"),
     ):
         with pytest.raises(InputError, match=f"cost={shown}: expected a number > 0"):
             PandoraBoxGittinsIndex(gp(), cost, 0.1)

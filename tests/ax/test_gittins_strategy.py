@@ -39,7 +39,6 @@ from ax_costaware.acquisition import gittins_index, lambda_for_budget
 from ax_costaware.ax_bridge.node import fitted_problem, method_of_class
 from ax_costaware.core import Problem
 from ax_costaware.methods.gittins import Gittins
-from ax_costaware.methods.priced import cost_function
 from tests.ax.gittins_toy import (
     COST,
     FAST,
@@ -294,7 +293,7 @@ def test_learned_costs() -> None:
     assert decided["expected_cost"] == pytest.approx(math.exp(mean + sd**2 / 2))
     assert abs(mean - math.log(true_cost(dict(arm)))) < 3 * sd + 0.1
     problem = problem_now(client)
-    model: Any = cost_function(method_of_class(client._generation_strategy, Gittins), problem)
+    model: Any = method_of_class(client._generation_strategy, Gittins).trial_costs(problem)
     point = problem.space.encode([arm_of(client, 2)])
     fitted = math.e ** float(model.log_moments(point)[0][0])
     assert fitted == pytest.approx(true_cost(arm_of(client, 2)), rel=0.1)

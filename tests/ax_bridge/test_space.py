@@ -22,7 +22,7 @@ from torch import Tensor
 from ax_costaware import FixedHyperparameters, complete_trial, gittins_strategy
 from ax_costaware.ax_bridge.node import fitted_problem
 from ax_costaware.ax_bridge.search_space import parameter_of, parameters_of_configs, space_of
-from ax_costaware.methods.costs import known_cost
+from ax_costaware.core.problem import Problem
 from ax_costaware.methods.gittins import Gittins
 from ax_costaware.space.parameters import Choice
 from ax_costaware.space.space import Space
@@ -135,7 +135,7 @@ def test_costs_at_valid_points_are_those_of_the_parameterizations(
 ) -> None:
     """In the adapter's space, which may encode a choice otherwise."""
     method = Gittins(cost)
-    found = known_cost(method.cost, method.cost_at, space)(points)
+    found = method.trial_costs(Problem(space)).log_cost(points).exp()
     expected = points.new_tensor([method.cost_at(row) for row in space.decode(points)])
     assert torch.allclose(found, expected, rtol=1e-9)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from importlib import import_module
@@ -26,7 +26,10 @@ from ax_costaware.core import (
 )
 from ax_costaware.core.account import spent
 from ax_costaware.core.history import PastTrial
+from ax_costaware.core.problem import Pending
 from ax_costaware.core.simulation import Outcome
+from ax_costaware.costs import CostModel, CostOfTrial
+from ax_costaware.costs.cost_model import ANY_TRIAL
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import (
     ControlSets,
@@ -38,10 +41,11 @@ from ax_costaware.methods import (
     MultiFidelity,
     TreeSearch,
 )
+from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.costly_feedback.rules import QueryRule
 from ax_costaware.methods.gittins.rules import GittinsStop
 from ax_costaware.methods.resolution_tree import LEVEL
-from ax_costaware.queries import FiniteConditional, GaussianConditional
+from ax_costaware.queries import ControlSet, FiniteConditional, GaussianConditional
 from ax_costaware.queries.costs import AffineCost
 from ax_costaware.space import Choice, Fixed, Range, Space
 from ax_costaware.space.parameters import Row
@@ -831,9 +835,68 @@ class HeatedFidelity(MultiFidelity):
         return 0.5 + 2.0 * float(str(parameters["x2"]))
 
 
-@pytest.mark.parametrize("name", ["gittins", "indirect queries", "fidelity"])
-def test_the_cost_of_a_subclass_is_searched_by_and_charged(name: str) -> None:
+@dataclass(frozen=True)
+class HeatedSets(ControlSets):
+    """Control sets cost more by what they set."""
+
+    def cost_at(self, parameters: Row) -> float:
+        chosen = self.control_set(str(parameters[CONTROL_SET]))
+        return 1.0 + sum(2.0 * float(str(parameters[name])) for name in chosen.parameters)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeatedFeedback(CostlyFeedback):
+    """The same of measurements."""
+
+    def cost_at(self, parameters: Row) -> float:
+        return 0.5 + 2.0 * float(str(parameters["x2"]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeatedTree(TreeSearch):
+    """Fine cells cost more."""
+
+    def cost_at(self, parameters: Row) -> float:
+        return 0.5 * 2.0 ** float(str(parameters[LEVEL]))
+
+
+@dataclass(frozen=True)
+class Surcharged(Gittins):
+    """Learned costs of which every trial is expected to cost as much more."""
+
+    def trial_costs(self, problem: Problem) -> CostModel:
+        learned = super().trial_costs(problem)
+        return CostOfTrial(lambda X: 100.0 + learned.log_cost(X).exp(), ANY_TRIAL)
+
+
+HEATED_SETS = [
+    ControlSet(s.parameters, AffineCost(dict.fromkeys(s.parameters, 2.0), fixed=1.0))
+    for s in toy.CONTROL_SETS
+]
+
+# For each method the class with a cost of its own, and the settings that declare the same.
+HEATED: dict[str, tuple[type[Method], dict[str, Any], dict[str, Any]]] = {
+    "gittins": (HeatedGittins, {}, {"cost": 1.0}),
+    "indirect queries": (HeatedQueries, {}, {"cost": 1.0}),
+    "fidelity": (HeatedFidelity, {}, {"cost": 1.0}),
+    "costly feedback": (
+        HeatedFeedback,
+        {"cost": AffineCost({"x2": 2.0}, fixed=0.5), "budget": 14.0},
+        {"cost": 1.0},
+    ),
+    "tree search": (HeatedTree, {"costs": (0.5, 1.0, 2.0, 4.0)}, {"costs": None}),
+    "control sets": (
+        HeatedSets,
+        {"control_sets": HEATED_SETS, "rule": None, "budget": 20.0},
+        {"control_sets": toy.CONTROL_SETS},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HEATED)
+def test_the_cost_of_a_subclass_is_searched_by_recorded_and_charged(name: str) -> None:
     """As the same cost that is declared, but for differences in place of gradients."""
+    own_class, same, other = HEATED[name]
     if name == "fidelity":
         declared: Method = MultiFidelity(
             AffineCost({"x2": 2.0}, fixed=0.5),
@@ -845,68 +908,61 @@ def test_the_cost_of_a_subclass_is_searched_by_and_charged(name: str) -> None:
         case = replace(CASES["gittins"], method=declared, model=None)
     else:
         case = CASES[name]
+    case = replace(case, method=replace(case.method, **same))  # type: ignore[type-var]
     settings = {f.name: getattr(case.method, f.name) for f in fields(case.method)}
-    own = {
-        "gittins": HeatedGittins,
-        "indirect queries": HeatedQueries,
-        "fidelity": HeatedFidelity,
-    }[name](**{**settings, "cost": 1.0})
+    own: Any = own_class(**{**settings, **other})
     expected, found = run_of(case, 8), run_of(replace(case, method=own), 8)
-    assert len(found.trials) == len(expected.trials)
-    for trial, other in zip(found.trials, expected.trials, strict=True):
-        assert trial.parameters == pytest.approx(other.parameters, abs=0.02)
+    assert len(found.trials) == len(expected.trials) > own.initial_trials
+    for trial, like in zip(found.trials, expected.trials, strict=True):
+        assert trial.parameters == pytest.approx(like.parameters, abs=0.02)
+        costs = trial.record["expected_cost"], like.record["expected_cost"]
+        assert costs[0] == pytest.approx(costs[1], rel=0.02)
+        if trial.record.get("measure", True):
+            assert costs[0] == pytest.approx(own.cost_at(trial.parameters))
     assert spent(found.ledger) == pytest.approx(spent(expected.ledger), rel=0.02)
     assert spent(found.ledger) == pytest.approx(
-        sum(own.cost_at(trial.parameters) or 0.0 for trial in found.trials)
+        sum(
+            own.cost_at(trial.parameters)
+            for trial in found.trials
+            if trial.record.get("measure", True)
+        )
     )
 
 
-@dataclass(frozen=True)
-class HeatedSets(ControlSets):
-    """A cost that the choice of a control set knows nothing of."""
-
-    def cost_at(self, parameters: Row) -> float:
-        return 13.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class HeatedFeedback(CostlyFeedback):
-    """The same of measurements."""
-
-    def cost_at(self, parameters: Row) -> float:
-        return 13.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class HeatedTree(TreeSearch):
-    """The same of cells."""
-
-    def cost_at(self, parameters: Row) -> float:
-        return 13.0
-
-
-@dataclass(frozen=True)
-class ExpectedGittins(Gittins):
-    """What is expected of trials, of which the search knows nothing."""
-
-    def costs_at(self, problem: Problem, rows: Sequence[Row]) -> Sequence[float | None]:
-        return [13.0] * len(rows)
+def test_the_learned_cost_of_a_subclass_is_searched_by_recorded_and_reserved() -> None:
+    case = CASES["gittins, learned costs"]
+    settings = {f.name: getattr(case.method, f.name) for f in fields(case.method)}
+    settings |= {"budget": 300.0, "initial_share": None}
+    own: Any = Surcharged(**settings)
+    simulation = Simulation(own, SQUARE, hyperparameters=MODEL)
+    for _ in range(4):
+        decision = simulation.ask()
+        assert isinstance(decision, Decision)
+        simulation.tell(decision, with_cost(decision.parameters, True))
+    problem = simulation.problem()
+    (last,) = [e for e in simulation.ledger if e.by_rule]
+    assert last.expected_cost is not None
+    assert last.expected_cost > 100.0
+    batch = replace(problem, pending=(Pending(None, decision.parameters),))
+    more = own.money(batch).spent - own.money(problem).spent
+    assert 100.0 < more < 104.0
+    # What is left pays for no trial, by what the search takes it to cost.
+    capped = replace(simulation.method, max_trial_cost=50.0)  # type: ignore[type-var]
+    assert isinstance(capped.decide(problem), Stop)
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: HeatedSets(toy.CONTROL_SETS, toy.MARGINALS), r"HeatedSets\.cost_at: .* control_"),
-        (HeatedFeedback, r"HeatedFeedback\.cost_at: expected that of CostlyFeedback, .* cost=1\.0"),
         (
-            lambda: HeatedTree(target_parameters=TARGETS, max_level=2),
-            r"HeatedTree\.cost_at: .* cos",
+            lambda: HeatedSets((ControlSet(["x1"]),), toy.MARGINALS),
+            r"HeatedSets\.cost_at: expected that of ControlSets, .* from control_sets alone",
         ),
         (
             lambda: HeatedGittins("hours"),
             r"HeatedGittins\.cost_at: .* reads costs from cost='hours'",
         ),
-        (lambda: ExpectedGittins(1.0), r"ExpectedGittins\.costs_at: expected that of PricedMethod"),
+        (lambda: Surcharged(1.0), r"Surcharged\.trial_costs: expected that of PricedMethod"),
     ],
 )
 def test_the_cost_of_a_subclass_that_no_search_reads_is_refused(

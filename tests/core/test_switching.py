@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -9,11 +10,12 @@ import pytest
 import torch
 
 from ax_costaware.core import Decision, Simulation, Stop
-from ax_costaware.core.account import costs_of_runs, ledger_of
+from ax_costaware.core.account import costs_of_runs, expected_costs, ledger_of
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Pending, Problem
 from ax_costaware.core.simulation import Outcome
-from ax_costaware.core.switching import CostAfter, kept_settings, switching_cost
+from ax_costaware.core.switching import kept_settings, next_cost, switching_cost
+from ax_costaware.costs import WithSwitchingCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import Gittins
 from ax_costaware.queries import AffineCost, SwitchingCost
@@ -115,17 +117,17 @@ def test_a_batch_is_set_one_after_the_other() -> None:
 def test_points_cost_what_parameterizations_do() -> None:
     """In the model's space, differentiable in what is known of the rest."""
     problem, method = Problem(SPACE, tuple(past(row(200, "blue")))), gittins()
-    cost = CostAfter.of(lambda X: 1.0 + X[..., -1], problem, method)
-    assert isinstance(cost, CostAfter)
+    cost = next_cost(method, problem, lambda X: 1.0 + X[..., -1])
     rows = [row(200, "blue"), row(201, "blue"), row(200), row(100, "green", 4.0)]
     X = SPACE.encode(rows).requires_grad_()
-    log_cost = cost.log_expected_cost(X)
+    log_cost = cost.log_cost(X)
     assert log_cost.exp().tolist() == pytest.approx([3, 8, 5, 12])
     log_cost.sum().backward()
     assert X.grad is not None
     assert X.grad[:, -1].tolist() == pytest.approx([1 / 3, 1 / 8, 1 / 5, 1 / 12])
     assert not X.grad[:, :-1].any()
-    assert CostAfter.of(2.0, Problem(SPACE), method) == 2.0
+    first = next_cost(method, Problem(SPACE), 2.0)
+    assert torch.equal(first.log_cost(X), X.new_full((4,), math.log(2.0)))
 
 
 @pytest.mark.parametrize(
@@ -147,9 +149,13 @@ def test_search_and_ledger_agree_on_what_is_kept(
     method = Gittins(SwitchingCost({"lot": 5.0}, 1.0))
     X = space.encode([{"lot": before if now is None else now}])
     (row,) = space.decode(X)
-    cost = CostAfter.of(1.0, problem, method)
-    assert isinstance(cost, CostAfter)
-    assert cost.change(X).tolist() == [switching_cost(problem, method, row)] == [5.0 * changes]
+    cost = next_cost(method, problem, 1.0)
+    assert isinstance(cost.base, WithSwitchingCost)
+    assert (
+        cost.base.switching_cost(X, cost.trial).tolist()
+        == [switching_cost(problem, method, row)]
+        == [5.0 * changes]
+    )
     trials = past({"lot": before}, row)
     assert [entry.switching_cost for entry in ledger_of(trials, method)] == [0.0, 5.0 * changes]
 
@@ -247,7 +253,7 @@ def test_learned_costs_are_learned_without_switching_costs() -> None:
     """A report is of the whole trial; what is no more than its switching cost is left out."""
     method = gittins("hours", initial_trials=3, lmbda=0.1, stop=False)
     simulation = run(method, 4)
-    assert method.costs_at(simulation.problem(), [row(200)]) == pytest.approx([1.0], rel=0.1)
+    assert expected_costs(method, simulation.problem(), [row(200)]) == pytest.approx([1.0], rel=0.1)
     assert isinstance(simulation.ask(), Decision)
     last = simulation.trials[-1]
     cheap = replace(last, parameters=row(299, "blue"), reported_cost=5.0)

@@ -8,21 +8,21 @@ from typing import Any
 import pytest
 import torch
 
-from ax_costaware.acquisition.log_cost import log_cost_function
 from ax_costaware.acquisition.target_fidelity import LogTargetImprovementPerCost
 from ax_costaware.core import Decision, Simulation
-from ax_costaware.core.account import ledger_of
-from ax_costaware.core.problem import Pending
+from ax_costaware.core.account import expected_costs, ledger_of
+from ax_costaware.core.problem import Pending, Problem
+from ax_costaware.core.switching import next_cost
+from ax_costaware.costs import CostOfTrial, ResumedCost, log_cost_function
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import MultiFidelity
 from ax_costaware.methods.continuations import (
+    LEAST,
     SEARCHED,
-    CostOfContinuing,
     continuations,
     continued_trial,
+    resumable,
 )
-from ax_costaware.methods.costs import known_cost
-from ax_costaware.methods.priced import cost_function
 from ax_costaware.models.log_normal_cost import LogNormalCostModel
 from ax_costaware.queries.costs import AffineCost
 from ax_costaware.space import Choice, Space
@@ -55,6 +55,12 @@ def told_more() -> Simulation:
     row = {"x1": 0.11, "x2": 0.44, "epochs": 9}
     simulation.tell(Decision(row, "given"), curve(row))
     return simulation
+
+
+def resumed_cost(problem: Problem, least: float) -> CostOfTrial:
+    """The declared cost less what was paid already."""
+    cost = ResumedCost(RESUMES.trial_costs(problem), SPACE, "epochs", least)
+    return next_cost(RESUMES, problem, cost, resumable=resumable(problem, "epochs"))
 
 
 def test_what_a_trial_goes_on_from() -> None:
@@ -93,8 +99,7 @@ def test_a_run_is_gone_on_with_once_at_a_time(index: int | None) -> None:
     busy = replace(problem, pending=(Pending(index, row),))
     assert continued_trial(RESUMES, busy, farther) is None
     assert {row["x1"] for row in continuations(RESUMES, busy)} == {0.8}
-    base = known_cost(COST, RESUMES.cost_at, SPACE)
-    cost = log_cost_function(CostOfContinuing.of(base, busy, "epochs"))
+    cost = log_cost_function(resumed_cost(busy, LEAST))
     assert cost(SPACE.encode([farther])).exp().tolist() == pytest.approx([COST.at(farther)])
     # A second one of a batch begins anew, and is reserved as such.
     both = replace(busy, pending=(*busy.pending, Pending(None, farther)))
@@ -117,8 +122,7 @@ def test_what_was_stopped_is_not_gone_on_from() -> None:
 @pytest.mark.parametrize("least", [SEARCHED, 1e-6])
 def test_going_on_costs_the_difference(least: float) -> None:
     problem = told().problem()
-    base = known_cost(COST, RESUMES.cost_at, SPACE)
-    cost = CostOfContinuing.of(base, problem, "epochs", least)
+    cost = resumed_cost(problem, least)
     rows: list[dict[str, Any]] = [
         {**ROWS[0], "epochs": epochs} for epochs in (1, 7, 10, 12, 13, 50, 100)
     ]
@@ -152,12 +156,11 @@ def test_the_decision_is_the_best_of_anew_and_going_on() -> None:
     before, whole = COST.at(earlier.inputs), COST.at(decision.parameters)
     assert decision.expected_cost == pytest.approx(whole - before)
     assert f"It goes on from trial {index}." in decision.why
-    base = known_cost(COST, RESUMES.cost_at, SPACE)
     worth = LogTargetImprovementPerCost(
         problem.model,
         RESUMES.columns(problem),
         problem.sign * decision.details["incumbent"],
-        CostOfContinuing.of(base, problem, "epochs", SEARCHED),
+        resumed_cost(problem, SEARCHED),
         caution=RESUMES.caution,
     )
     with torch.no_grad():
@@ -210,7 +213,7 @@ def test_a_batch_reserves_what_is_expected_where_costs_are_learned() -> None:
     problem = simulation.problem()
     row = {**ROWS[2], "epochs": 13}
     going_on = replace(problem, pending=(Pending(None, row),))
-    whole, before = method.costs_at(problem, [row, ROWS[2]])
+    whole, before = expected_costs(method, problem, [row, ROWS[2]])
     assert whole is not None
     assert before is not None
     reserved = method.money(going_on).spent - method.money(problem).spent
@@ -270,9 +273,9 @@ def test_the_cost_of_whole_runs_is_learned() -> None:
     X = SPACE.encode([row for row, _, _ in runs])
     whole = X.new_tensor([1.0, 0.5, 2.5, 6.5])
     by_hand = LogNormalCostModel(X, whole, method.cost_model, SPACE.bounds)
-    Z, learned = SPACE.sobol_points(16, 0, {}), cost_function(method, problem)
+    Z, learned = SPACE.sobol_points(16, 0, {}), method.trial_costs(problem)
     with torch.no_grad():
-        assert torch.allclose(log_cost_function(learned)(Z), by_hand.log_expected_cost(Z))
+        assert torch.allclose(log_cost_function(learned)(Z), by_hand.log_cost(Z))
     # They were charged what they said.
     assert sum(entry.charged for entry in simulation.ledger) == 7.0
     decision = method.decide(problem)

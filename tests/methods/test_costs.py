@@ -13,11 +13,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from ax_costaware.acquisition.log_cost import log_cost_function
 from ax_costaware.core.problem import Decision, Problem
 from ax_costaware.core.simulation import Outcome, Simulation
+from ax_costaware.costs import log_cost_function
+from ax_costaware.costs.declared import DeclaredCost
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.costs import _cheapest, check_cost, known_cost
+from ax_costaware.methods.costs import _cheapest, check_cost
 from ax_costaware.methods.gittins import Gittins
 from ax_costaware.queries.costs import AffineCost, ConstantCost, Cost, ProductCost, TableCost
 from ax_costaware.space.parameters import Choice, Fixed, Range
@@ -77,8 +78,9 @@ COSTS = [
 
 def cost_of_points(cost: Any, space: Space = SPACE) -> Any:
     """The cost as the Gittins method takes it."""
-    method = Gittins(cost)
-    return known_cost(method.cost, method.cost_at, space)
+    model = Gittins(cost).trial_costs(Problem(space))
+    assert isinstance(model, DeclaredCost)
+    return model.costs
 
 
 @pytest.fixture(scope="module")

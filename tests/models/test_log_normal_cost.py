@@ -90,7 +90,7 @@ def test_expected_cost_is_the_mean_of_the_cost(kind: CostKind) -> None:
     costs = (mean + variance.sqrt() * draws).exp()
     error = costs.std(dim=0) / 1e3
     assert bool(((costs.mean(dim=0) - model.expected_cost(X)).abs() <= 4 * error).all())
-    assert torch.equal(model.log_expected_cost(X), mean + variance / 2)
+    assert torch.equal(model.log_cost(X), mean + variance / 2)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -123,7 +123,7 @@ def test_shapes_and_dtypes(
     flat = X.reshape(-1, 2).double()
     for got, expected in (
         (model.expected_cost(X), model.expected_cost(flat)),
-        (model.log_expected_cost(X), model.log_expected_cost(flat)),
+        (model.log_cost(X), model.log_cost(flat)),
         (model.log_moments(X)[0], model.log_moments(flat)[0]),
         (model.log_moments(X)[1], model.log_moments(flat)[1]),
     ):
@@ -142,14 +142,14 @@ def test_integer_inputs() -> None:
 def test_gradients_are_finite_differences(kind: CostKind) -> None:
     model = _fitted(kind, n=6)
     X = _inputs(4, seed=9).requires_grad_(True)
-    for function in (model.expected_cost, model.log_expected_cost, model.log_moments):
+    for function in (model.expected_cost, model.log_cost, model.log_moments):
         assert torch.autograd.gradcheck(function, (X,))
-    (gradient,) = torch.autograd.grad(model.log_expected_cost(X).sum(), X)
+    (gradient,) = torch.autograd.grad(model.log_cost(X).sum(), X)
     step = 1e-5 * torch.eye(2).double()
     for j in range(2):
         with torch.no_grad():
-            ahead = model.log_expected_cost(X + step[j])
-            behind = model.log_expected_cost(X - step[j])
+            ahead = model.log_cost(X + step[j])
+            behind = model.log_cost(X - step[j])
         assert torch.allclose(gradient[:, j], (ahead - behind) / 2e-5, rtol=1e-5, atol=1e-7)
 
 
@@ -158,7 +158,7 @@ def test_gradients_at_a_past_trial_are_finite(kind: CostKind) -> None:
     X = _inputs(3).repeat(2, 1)
     model = LogNormalCostModel(X, _costs(X), kind)
     X.requires_grad_(True)
-    (gradient,) = torch.autograd.grad(model.log_expected_cost(X).sum(), X)
+    (gradient,) = torch.autograd.grad(model.log_cost(X).sum(), X)
     assert bool(gradient.isfinite().all())
 
 
@@ -227,7 +227,7 @@ def test_costs_of_all_magnitudes(kind: CostKind) -> None:
     X = torch.tensor([[0.1, 0.2], [0.5, 0.5], [0.9, 0.8]])
     model = LogNormalCostModel(X, torch.tensor([1e-12, 1.0, 1e12]).double(), kind, UNIT_SQUARE)
     Xt = _inputs(100, seed=12)
-    assert bool(model.log_expected_cost(Xt).isfinite().all())
+    assert bool(model.log_cost(Xt).isfinite().all())
     mean, _ = model.log_moments(X)
     assert mean[0] < mean[1] < mean[2]
 
@@ -358,8 +358,8 @@ def test_a_cost_of_next_to_nothing_does_not_hide_the_others(kind: CostKind) -> N
     billionth = torch.tensor([1.0, 2e-9, 1.0, 2.0], dtype=torch.double)
     found, expected = (LogNormalCostModel(X, c, kind, UNIT_SQUARE) for c in (cost, billionth))
     points = _inputs(50, seed=3)
-    assert torch.equal(found.log_expected_cost(points), expected.log_expected_cost(points))
-    assert float(found.log_expected_cost(points).max()) < 100.0
+    assert torch.equal(found.log_cost(points), expected.log_cost(points))
+    assert float(found.log_cost(points).max()) < 100.0
 
 
 def test_a_trend_goes_on_where_nothing_was_tried() -> None:

@@ -16,24 +16,16 @@ from torch import Tensor
 
 from ax_costaware.acquisition.local_search import LocalSearch
 from ax_costaware.acquisition.optimize import Optimum
-from ax_costaware.core.account import Money
+from ax_costaware.core.account import Money, searched_cost
 from ax_costaware.core.history import PastTrial, blaming
 from ax_costaware.core.problem import Decision, Problem, Stop
+from ax_costaware.costs.declared import Declared, DeclaredCost, cost_of
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.averages import ChosenQuery, Region, Targets
 from ax_costaware.methods.averages.information import Information, nats_and_worth, subject_of
 from ax_costaware.methods.averages.law import DecodedConditional, policy_indices, policy_key
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
-from ax_costaware.methods.costs import (
-    MOST_VALUES,
-    CostOfPoints,
-    check_cost,
-    cost_of,
-    known_cost,
-    looks,
-    named_cost,
-    searched_cost,
-)
+from ax_costaware.methods.costs import MOST_VALUES, check_cost, looks, named_cost
 from ax_costaware.queries import (
     Conditional,
     Cost,
@@ -90,7 +82,7 @@ class IndirectQueries(Targets):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_costs_of(IndirectQueries, f"cost={self.cost!r}", "costs_at")
+        self.check_costs_of(IndirectQueries, f"cost={self.cost!r}", "trial_costs")
         classes = (
             "GaussianConditional, UniformBoxConditional, FiniteConditional, "
             "RegressedConditional or LearnedConditional"
@@ -155,7 +147,7 @@ class IndirectQueries(Targets):
         """Refuse what does not fit the law: parameters, a cost, or a trial that is no query."""
         super().check(problem)
         self._check_names(problem)
-        check_cost(problem, searched_cost(self.cost, self, IndirectQueries.cost_at))
+        check_cost(problem, self._declared)
         law = self.decoded_law(problem)
         if isinstance(law.conditional, FiniteConditional):
             self._check_policies(problem, law.names[0], law.conditional)
@@ -241,13 +233,13 @@ class IndirectQueries(Targets):
     def ahead(self, problem: Problem, region: Region, optima: Tensor) -> tuple[Tensor, Tensor]:
         """Those that may be asked now."""
         with torch.no_grad():
-            return region.starts, self._costs(problem)(region.starts)
+            return region.starts, self.trial_costs(problem).costs(region.starts)
 
     def choose(
         self, problem: Problem, region: Region, information: AcquisitionFunction, money: Money
     ) -> ChosenQuery:
         """The query of most information per unit of cost, of those that can be paid."""
-        space, costs_of = problem.space, self._costs(problem)
+        space, costs_of = problem.space, self.trial_costs(problem).costs
 
         def value(A: Tensor) -> Tensor:
             found: Tensor = information(A.unsqueeze(-2)) / costs_of(A)
@@ -275,7 +267,7 @@ class IndirectQueries(Targets):
             costs = costs_of(found)
         best = int((worth / costs).argmax())
         nats, cost = float(told[best]), float(costs[best])
-        priced = not isinstance(searched_cost(self.cost, self, IndirectQueries.cost_at), float)
+        priced = not isinstance(self._declared, float)
         why = (
             "It is the query whose answer is expected to tell most about "
             f"{subject_of(information, problem.minimize)}"
@@ -284,15 +276,18 @@ class IndirectQueries(Targets):
         )
         return Optimum(found[best], nats), why, {}
 
-    def _costs(self, problem: Problem) -> CostOfPoints:
-        """What queries of the model's space cost."""
-        cost = searched_cost(self.cost, self, IndirectQueries.cost_at)
-        return known_cost(cost, self.cost_at, problem.space)
+    @property
+    def _declared(self) -> Declared:
+        return searched_cost(self.cost, self, IndirectQueries.cost_at)
+
+    def trial_costs(self, problem: Problem) -> DeclaredCost:
+        """Declared cost of queries of the model's space."""
+        return DeclaredCost(self._declared, problem.space)
 
     def _payable(self, problem: Problem, points: Tensor, limit: float) -> Tensor:
         """Those of queries of the model's space that cost no more."""
         with torch.no_grad():
-            return points[self._costs(problem)(points) <= limit]
+            return points[self.trial_costs(problem).costs(points) <= limit]
 
     def _checked_names(self, names: Any) -> tuple[str, ...]:
         count = self.law.num_query_columns

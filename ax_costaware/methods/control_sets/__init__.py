@@ -11,21 +11,23 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, is_dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
 from statistics import fmean
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.local_search import is_flat
-from ax_costaware.core.account import control_sets_of
+from ax_costaware.core.account import control_sets_of, searched_cost
 from ax_costaware.core.constraints import feasible_first
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.method import NO_LIMIT, Method
 from ax_costaware.core.problem import Best, Decision, Problem, Stop, decision_seed
 from ax_costaware.core.switching import costs_left_out
+from ax_costaware.costs.cost_model import CostModel
+from ax_costaware.costs.declared import CostOfRow, Declared
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.checks import (
     CONTROL_SET,
@@ -39,7 +41,6 @@ from ax_costaware.methods.control_sets.checks import (
     check_rule,
     checked_initial_control_sets,
     checked_marginals,
-    least_cost,
     without_realized,
 )
 from ax_costaware.methods.control_sets.choosing import choose, initial_trial
@@ -133,7 +134,6 @@ class ControlSets(Method):
     their cost, there are none. None: only the budget ends a run."""
 
     def __post_init__(self) -> None:
-        self.check_costs_of(ControlSets, "control_sets", "cost_at", "costs_at")
         check_fields(self, lmbda=optional(positive_number))
         instance_of(
             self.switching_cost, "switching_cost", SwitchingCost | None, "a SwitchingCost, or None"
@@ -149,6 +149,9 @@ class ControlSets(Method):
             marginals=checked_marginals(self.marginals),
         )
         check_joint(self.joint, self.marginals)
+        # Declared costs are overridden by ``cost_at``, learned ones not at all.
+        others = ("trial_costs", "cost_at") if self.learns_costs else ("trial_costs",)
+        self.check_costs_of(ControlSets, "control_sets", *others)
         super().__post_init__()
         if self.rule is None:
             # An improvement is counted from what is in hand, whatever the worst is.
@@ -160,7 +163,7 @@ class ControlSets(Method):
         one_of(self.acquisition, "acquisition", ACQUISITIONS)
         integer_at_least(self.num_nodes, 1, "num_nodes")
         set_fields(self, initial_control_sets=checked_initial_control_sets(self))
-        check_budget(self, [least_cost(s) for s in self.control_sets])
+        check_budget(self, self.least_costs)
         check_rule(self)
 
     def candidates(self) -> tuple[ControlSet, ...]:
@@ -184,6 +187,30 @@ class ControlSets(Method):
         """
         return self.control_sets[self.index_of(parameters)].cost_at(parameters)
 
+    @cached_property
+    def declared_costs(self) -> tuple[Declared | None, ...]:
+        """Declared cost of each control set, or a subclass's own ``cost_at`` of it; else None."""
+        if type(self).cost_at is ControlSets.cost_at:
+            return tuple(s.cost for s in self.control_sets)
+        own = cast(CostOfRow, searched_cost(None, self, ControlSets.cost_at))
+        return tuple(partial(_of_control_set, own, name) for name in self.names)
+
+    def cost_in(self, control_set: ControlSet, values: Row) -> float | None:
+        """Cost of a trial of a control set at the values that it sets; None if it is unknown."""
+        return self.cost_at({**values, CONTROL_SET: control_set.name})
+
+    @property
+    def least_costs(self) -> list[float]:
+        """Least cost of each control set, as far as that is known without an experiment."""
+        return [
+            cost if isinstance(cost, float) else s.fixed_cost
+            for s, cost in zip(self.control_sets, self.declared_costs, strict=True)
+        ]
+
+    def trial_costs(self, problem: Problem) -> CostModel:
+        """Expected costs of the control sets, see ``ExpectedCosts``."""
+        return QuerySpace(problem, self).costs
+
     def cost_by_others(
         self, control_set: str | None, reported: Mapping[str | None, Sequence[float]]
     ) -> float | None:
@@ -206,7 +233,7 @@ class ControlSets(Method):
         Args:
             reported: Reported costs, by the name of the control set.
         """
-        known = [s.cost if isinstance(s.cost, float) else None for s in self.control_sets]
+        known = [cost if isinstance(cost, float) else None for cost in self.declared_costs]
         for i, s in enumerate(self.control_sets):
             # Less than the known part is what no trial of it can cost, see ``costs_to_learn_from``.
             costs = [cost for cost in reported.get(s.name, ()) if cost > s.fixed_cost]
@@ -314,7 +341,7 @@ class ControlSets(Method):
         if budget is None or not isinstance(rule, ExploreThenCommit):
             return []
         # Exploring as often as the paper does presumes a budget of many times the dearest.
-        costs = [least_cost(s) for s in self.control_sets]
+        costs = self.least_costs
         exploration = rule.exploration_cost(costs) + self.initial_cost(costs)
         if exploration + max(costs) <= budget:
             return []
@@ -452,3 +479,8 @@ class ControlSets(Method):
             return 0.0
         cycle = [least[self.names.index(name)] for name in self.initial_control_sets]
         return math.fsum(cycle[i % len(cycle)] for i in range(after + 1, self.initial_trials))
+
+
+def _of_control_set(cost_at: CostOfRow, name: str, parameters: dict[str, Any]) -> float:
+    """Return the cost of a trial of the control set of that name."""
+    return cost_at({**parameters, CONTROL_SET: name})

@@ -26,7 +26,7 @@ from ax_costaware.methods.control_sets.rules.unknown_costs import (
     UnknownCosts,
 )
 from ax_costaware.methods.costs import check_cost, cost_range
-from ax_costaware.queries import ControlSet, Cost, JointLaw, Learned, Marginal
+from ax_costaware.queries import ControlSet, JointLaw, Learned, Marginal
 from ax_costaware.queries.argument_checks import (
     finite_number,
     finite_tensor,
@@ -117,11 +117,11 @@ def check_declared_costs(problem: Problem, method: ControlSets) -> None:
         InputError: If one does not fit the parameters, is no finite number > 0 somewhere, or the
             budget pays for no trial, or not for the initial ones.
     """
-    least = [least_cost(s) for s in method.control_sets]
-    for i, control_set in enumerate(method.control_sets):
-        if isinstance(control_set.cost, Cost):
-            check_cost(problem, control_set.cost)
-            least[i] = cost_range(problem, control_set.cost)[0]
+    least = method.least_costs
+    for i, cost in enumerate(method.declared_costs):
+        if not isinstance(cost, float | None):
+            check_cost(problem, cost)
+            least[i] = cost_range(problem, cost)[0]
     is_new = not any(trial.record for trial in problem.trials)
     # What the caller fixes holds for one trial.
     if is_new and problem.fixed.keys() <= {*problem.disabled}:
@@ -322,10 +322,10 @@ def checked_initial_control_sets(method: ControlSets) -> tuple[str, ...]:
     names = sequence_of(given, "initial_control_sets", "a list of names")
     for i, name in enumerate(names):
         one_of(name, f"initial_control_sets[{i}]", method.names)
-    if names or any(s.cost is None or s.cost_varies for s in method.control_sets):
+    if names or not all(isinstance(cost, float) for cost in method.declared_costs):
         return names or tuple(method.names)
-    cheapest = min(least_cost(s) for s in method.control_sets)
-    return tuple(s.name for s in method.control_sets if math.isclose(least_cost(s), cheapest))
+    costs = dict(zip(method.names, method.least_costs, strict=True))
+    return tuple(name for name in costs if math.isclose(costs[name], min(costs.values())))
 
 
 def allowed_sets(problem: Problem, control_sets: Sequence[ControlSet]) -> list[bool]:
@@ -349,12 +349,6 @@ def allowed_sets(problem: Problem, control_sets: Sequence[ControlSet]) -> list[b
             "Fix only what one control set controls; the rest is random."
         )
     return allowed
-
-
-def least_cost(control_set: ControlSet) -> float:
-    """What a trial costs, or costs at least, as far as that is known without an experiment."""
-    cost = control_set.cost
-    return cost if isinstance(cost, float) else control_set.fixed_cost
 
 
 def check_budget(method: ControlSets, least: Sequence[float]) -> None:
@@ -394,17 +388,18 @@ def check_rule(method: ControlSets) -> None:
             f"rule={rule!r} explores by cost, but control set {unknown[0]!r} has cost=None: pass a "
             "rule that learns costs, such as UnknownCosts(), or give the cost of every control set."
         )
-    varying = [s for s in control_sets if s.cost_varies]
+    costs = dict(zip(method.names, method.declared_costs, strict=True))
+    varying = [name for name, cost in costs.items() if not isinstance(cost, float | None)]
     if varying and isinstance(rule, ExploreThenCommit):
         raise InputError(
             f"rule={rule!r} explores by one cost for each control set, but control set "
-            f"{varying[0].name!r} has cost={varying[0].cost!r}, which depends on its values: pass "
+            f"{varying[0]!r} has cost={costs[varying[0]]!r}, which depends on its values: pass "
             "LargestValuePerCost(above='worst'), the default, or EpsilonSchedule, which compare "
             "costs at the best values."
         )
     first = ControlSetHistory(
         parameters=tuple(frozenset(s.parameters) for s in control_sets),
-        costs=tuple(s.cost if isinstance(s.cost, float) else 1.0 for s in control_sets),
+        costs=tuple(cost if isinstance(cost, float) else 1.0 for cost in costs.values()),
         plays=(0,) * len(control_sets),
         affordable=(True,) * len(control_sets),
         round=1,

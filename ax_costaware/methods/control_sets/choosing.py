@@ -306,25 +306,26 @@ def _payable_trial(
         costs: What trials of each control set cost, on average or at least.
     """
     problem, method, money = values.problem, values.method, values.money
-    average = costs[method.names.index(chosen.name)]
+    place = method.names.index(chosen.name)
+    average, varies = costs[place], place in values.space.costs.declared
     later = method.initial_cost([cost or 0.0 for cost in costs], after=index)
     left = math.inf if money.remaining is None or not method.charge_initial else money.remaining
     prices: list[float | None] = []
     first: _Priced | None = None
     names, arms = chosen.parameters, _initial_arms(values.space, index, chosen)
-    for arm in islice(arms, _MOST_PRICED if chosen.cost_varies else 1):
+    for arm in islice(arms, _MOST_PRICED if varies else 1):
         kept = [
             {**arm, **settings} for settings in kept_settings(problem, method, chosen.parameters)
         ]
         for one in (arm, *(k for k in kept if problem.space.meets(k, among=names))):
-            declared = chosen.cost_at(one)
+            declared = method.cost_in(chosen, one)
             cost = average if declared is None else declared
             price = method.with_switching_cost(problem, one, cost)
             prices.append(price)
             if not money.pays(price):
                 continue
             first = first or (one, price)
-            if not chosen.cost_varies or (price or 0.0) + later <= left * (1 + ROUNDING):
+            if not varies or (price or 0.0) + later <= left * (1 + ROUNDING):
                 return (one, price), prices
     return first, prices
 

@@ -14,7 +14,8 @@ depend on them, too. Costs are in the user's own unit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
@@ -22,18 +23,18 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ax_costaware.acquisition.log_cost import log_cost_function
 from ax_costaware.core.history import PastTrial, check_complete, check_inputs
-from ax_costaware.core.switching import CostAfter, switching_costs
+from ax_costaware.core.switching import switching_costs
+from ax_costaware.costs.cost_model import ANY_TRIAL, TrialContext
+from ax_costaware.costs.declared import DeclaredCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.rules.rule import (
     CostEstimate,
 )
-from ax_costaware.methods.costs import cost_range, known_cost
+from ax_costaware.methods.costs import cost_range
 from ax_costaware.models.control_set_cost import ControlSetCostModel
 from ax_costaware.queries import (
     ControlSet,
-    Cost,
     Discrete,
     Empirical,
     JointLaw,
@@ -202,7 +203,7 @@ def _of_unknown_cost(
 
 @dataclass(frozen=True)
 class ExpectedCosts:
-    """What the control sets are expected to cost, declared or learned from reported costs."""
+    """Cost model of the control sets: costs are declared, or learned from reported ones."""
 
     space: QuerySpace
     """The control sets in the model's space."""
@@ -217,9 +218,11 @@ class ExpectedCosts:
     @cached_property
     def ranges(self) -> dict[int, tuple[float, float]]:
         """Of those whose declared cost depends on their values, the least and the largest one."""
-        problem, sets = self.space.problem, self.space.method.control_sets
+        problem, declared = self.space.problem, self.space.method.declared_costs
         return {
-            i: cost_range(problem, s.cost) for i, s in enumerate(sets) if isinstance(s.cost, Cost)
+            i: cost_range(problem, cost)
+            for i, cost in enumerate(declared)
+            if not isinstance(cost, float | None)
         }
 
     @cached_property
@@ -240,17 +243,31 @@ class ExpectedCosts:
         """Return whether the cost of one depends on its values, as declared or as learned."""
         return index in self.ranges or index in self.models
 
-    def log_cost(self, index: int) -> Callable[[Tensor], Tensor] | None:
-        """Return the log of the declared cost of points next, switching costs included.
+    def log_cost(self, X: Tensor, trial: TrialContext = ANY_TRIAL) -> Tensor:
+        """Logarithm of the expected cost of trials of ``trial.control_set`` at points ``... x d``.
 
-        None where the declared cost is a number, or costs are learned.
+        A cost of which nothing is known counts as one.
         """
-        problem, method = self.space.problem, self.space.method
-        chosen = method.control_sets[index]
-        if not isinstance(chosen.cost, Cost):
-            return None
-        cost = known_cost(chosen.cost, chosen.cost_at, problem.space)
-        return log_cost_function(CostAfter.of(cost, problem, method, chosen.parameters))
+        assert trial.control_set is not None
+        index = self.space.method.names.index(trial.control_set.name)
+        if index in self.declared:
+            return self.declared[index].log_cost(X, trial)
+        if index in self.models:
+            return (
+                self.models[index].estimate(X[..., list(self.space.control_sets[index])])[0].log()
+            )
+        average = self.averages[index]
+        return X.new_full(X.shape[:-1], 0.0 if average is None else math.log(average))
+
+    @cached_property
+    def declared(self) -> dict[int, DeclaredCost]:
+        """Of those whose declared cost depends on their values, the cost, by index."""
+        costs, space = self.space.method.declared_costs, self.space.problem.space
+        return {
+            i: DeclaredCost(cost, space)
+            for i, cost in enumerate(costs)
+            if not isinstance(cost, float | None)
+        }
 
     @cached_property
     def models(self) -> dict[int, ControlSetCostModel]:
@@ -280,8 +297,9 @@ class ExpectedCosts:
     def at(self, index: int, point: Tensor) -> CostEstimate | None:
         """What a trial of one costs at a point of the model's space, ``d``; None if unknown."""
         average, chosen = self.averages[index], self.space.method.control_sets[index]
-        row = self.space.controlled(point, chosen.parameters) if chosen.cost_varies else {}
-        if (cost := chosen.cost_at(row)) is not None:
+        row = self.space.controlled(point, chosen.parameters) if index in self.declared else {}
+        cost = self.space.method.cost_in(chosen, row)
+        if cost is not None:
             return CostEstimate(cost, 0.0)
         if index in self.models:
             x = point.detach()[list(self.space.control_sets[index])].unsqueeze(0).double()

@@ -31,7 +31,7 @@ from ax_costaware.acquisition.objectives import FeasibleQueries, QueryCosts
 from ax_costaware.core.account import Money
 from ax_costaware.core.constraints import MARGIN, STEEP
 from ax_costaware.core.problem import Problem, decision_seed
-from ax_costaware.core.switching import kept_settings, switching_cost
+from ax_costaware.core.switching import kept_settings, next_cost, switching_cost
 from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.methods.control_sets.rules.beta import (
     TheoreticalBeta,
@@ -187,7 +187,13 @@ class ControlSetValues:
 
     def _best_queries(self, indices: Sequence[int], held: Mapping[int, float]) -> list[Query]:
         """The best query of each control set with some columns held."""
-        log_costs = [self.space.costs.log_cost(i) for i in indices]
+        method, expected = self.method, self.space.costs
+        log_costs = [
+            next_cost(method, self.problem, expected, method.control_sets[i]).log_cost
+            if i in expected.declared
+            else None
+            for i in indices
+        ]
         if not any(log_costs):
             return self._best_by(indices, held, None)
         is_log = self.acquisition in ("ei", "feasible")

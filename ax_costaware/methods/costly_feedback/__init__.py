@@ -25,12 +25,13 @@ from torch import Tensor
 
 from ax_costaware.acquisition.confidence_search import ConfidenceSearch
 from ax_costaware.acquisition.local_search import is_flat
-from ax_costaware.core.account import ROUNDING, Money
+from ax_costaware.core.account import ROUNDING, Money, searched_cost
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.method import NO_LIMIT, Method
 from ax_costaware.core.model import ARGUMENT, GIVEN, FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Best, Decision, Problem, Stop, decision_seed
 from ax_costaware.core.trial_times import TrialTimes
+from ax_costaware.costs.declared import Declared, DeclaredCost, cost_of
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.costly_feedback.beta import (
     LogarithmicBeta,
@@ -46,7 +47,7 @@ from ax_costaware.methods.costly_feedback.rules import (
     checked_rule,
     default_rule,
 )
-from ax_costaware.methods.costs import check_cost, cost_of, cost_range, named_cost
+from ax_costaware.methods.costs import check_cost, cost_range, named_cost
 from ax_costaware.methods.feasible_now import FeasibleNow
 from ax_costaware.models import FixedTimeVaryingGP, PosteriorNow, TimeVaryingGP
 from ax_costaware.queries import Cost
@@ -113,9 +114,9 @@ class CostlyFeedback(Method):
             time=optional(partial(nonempty_string, expected=expected)),
         )
         super().__post_init__()
-        self.check_costs_of(CostlyFeedback, f"cost={self.cost!r}", "cost_at", "costs_at")
-        if isinstance(self.cost, float):
-            self._check_limits(self.cost, "what a measurement costs, for all cost the same")
+        self.check_costs_of(CostlyFeedback, f"cost={self.cost!r}", "trial_costs")
+        if isinstance(self._declared, float):
+            self._check_limits(self._declared, "what a measurement costs, for all cost the same")
 
     def _check_limits(self, least: float, what: str) -> None:
         """Refuse limits that pay for no measurement, or not for the initial ones.
@@ -137,7 +138,7 @@ class CostlyFeedback(Method):
             raise InputError(
                 f"budget={self.budget!r}: it does not pay for the measurements of "
                 f"initial_trials={self.initial_trials} at cost={self.cost!r}, which take "
-                f"{'at least ' if isinstance(self.cost, Cost) else ''}{needed:g}: expected a "
+                f"{'' if isinstance(self._declared, float) else 'at least '}{needed:g}: expected a "
                 "larger budget, or fewer initial trials."
             )
 
@@ -154,9 +155,18 @@ class CostlyFeedback(Method):
         """
         return cost_of(self.cost, parameters)
 
+    @property
+    def _declared(self) -> Declared:
+        return searched_cost(self.cost, self, CostlyFeedback.cost_at)
+
+    def trial_costs(self, problem: Problem) -> DeclaredCost:
+        """Declared cost of a measurement at points of the model's space."""
+        return DeclaredCost(self._declared, problem.space)
+
     def _least_cost(self, problem: Problem) -> float:
         """Return what a measurement costs at least."""
-        return cost_range(problem, self.cost)[0] if isinstance(self.cost, Cost) else self.cost
+        cost = self._declared
+        return cost if isinstance(cost, float) else cost_range(problem, cost)[0]
 
     def beta_at(self, trial_index: int) -> float:
         """Weight of the upper confidence bound for the trial of that index."""
@@ -214,10 +224,11 @@ class CostlyFeedback(Method):
 
         Or one that lacks a trial's time.
         """
-        check_cost(problem, self.cost)
+        check_cost(problem, self._declared)
         is_new = not any(trial.record for trial in problem.trials)
         # What the caller fixes holds for one trial.
-        if isinstance(self.cost, Cost) and is_new and problem.fixed.keys() <= {*problem.disabled}:
+        varies = not isinstance(self._declared, float)
+        if varies and is_new and problem.fixed.keys() <= {*problem.disabled}:
             least = self._least_cost(problem)
             self._check_limits(least, f"what the cheapest measurement costs, {least:g}")
         metric = self.time
@@ -377,7 +388,7 @@ class CostlyFeedback(Method):
         limit += f"{self.budget or 0.0:g},"
         if money.capped:
             limit = f"max_trial_cost={self.max_trial_cost:g}"
-        where = " at these values" if isinstance(self.cost, Cost) else ""
+        where = "" if isinstance(self._declared, float) else " at these values"
         return f"{limit} does not pay for a measurement, which costs {cost:g}{where}"
 
     def _measured(self, problem: Problem) -> Tensor | None:

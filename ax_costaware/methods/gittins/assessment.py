@@ -18,7 +18,8 @@ from torch import Tensor
 from ax_costaware.acquisition import LogNoisyExpectedImprovementPerCost, Optimum
 from ax_costaware.core.account import Money
 from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop
-from ax_costaware.core.switching import SAME_VALUE, CostAfter
+from ax_costaware.core.switching import next_cost
+from ax_costaware.costs.cost_model import SAME_VALUE, whole_cost
 from ax_costaware.methods.gittins.prices import (
     HELD,
     is_provisional,
@@ -27,7 +28,6 @@ from ax_costaware.methods.gittins.prices import (
 )
 from ax_costaware.methods.gittins.rules import ImprovementPerCostStop
 from ax_costaware.methods.gittins.search import PER_COST, Search
-from ax_costaware.methods.priced import cost_function
 from ax_costaware.models import LogNormalCostModel, PointPosterior
 from ax_costaware.space.parameters import Value
 
@@ -123,8 +123,7 @@ def assess(method: Gittins, problem: Problem, rule: StopRule | None) -> Assessme
     Raises:
         InputError: If a cost is missing, or is no finite number > 0.
     """
-    cost = CostAfter.of(cost_function(method, problem), problem, method)
-    search = Search(method, problem, cost, method.money(problem))
+    search = Search(method, problem, next_cost(method, problem), method.money(problem))
     money, sign, under_way = search.money, problem.sign, problem.X_pending
     incumbent = search.incumbent()
     best, row = incumbent.value, incumbent.trial
@@ -283,8 +282,7 @@ def _decision(
         posterior = PointPosterior.of(problem.model, problem.direction, problem.X_pending)
         mean, variance = posterior.mixture(X)
         log_mean = log_variance = None
-        learned = search.cost.base if isinstance(search.cost, CostAfter) else search.cost
-        if isinstance(learned, LogNormalCostModel):
+        if isinstance(learned := whole_cost(search.cost), LogNormalCostModel):
             log_mean, log_variance = map(float, learned.log_moments(X))
     # A declared cost is that of the parameterization itself, which the ledger asks for.
     declared = method.with_switching_cost(problem, row, method.cost_at(row))

@@ -23,7 +23,7 @@ from ax_costaware.acquisition import (
     PandoraBoxGittinsIndex,
     incumbent,
 )
-from ax_costaware.acquisition.log_cost import Affordable, Cheapness, CostFunction, log_cost_function
+from ax_costaware.acquisition.log_cost import Affordable, Cheapness
 from ax_costaware.acquisition.noisy_improvement import has_factor, has_found_noise
 from ax_costaware.acquisition.optimize import Optimum
 from ax_costaware.acquisition.pointwise import InUnits, Squashed
@@ -34,6 +34,7 @@ from ax_costaware.core.failures import failures_as_constraint
 from ax_costaware.core.optimize import possible
 from ax_costaware.core.problem import Problem
 from ax_costaware.core.switching import kept_settings
+from ax_costaware.costs import CostFunction, log_cost_function
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.priced import PricedMethod
 from ax_costaware.models.believed import believed

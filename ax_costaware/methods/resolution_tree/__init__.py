@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any, ClassVar, TypeGuard
 
 import numpy as np
@@ -22,9 +23,10 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from torch import Tensor
 
 from ax_costaware.acquisition.optimize import Optimum
-from ax_costaware.core.account import Money
+from ax_costaware.core.account import Money, searched_cost
 from ax_costaware.core.history import PastTrial, blaming
 from ax_costaware.core.problem import Array, Decision, Problem, Stop
+from ax_costaware.costs.declared import cost_of
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods.averages import ChosenQuery, Region, Targets
 from ax_costaware.methods.averages.information import nats_and_worth, subject_of
@@ -35,6 +37,9 @@ from ax_costaware.space.parameters import Parameter, Range, Row
 
 LEVEL = "level"
 """Name of the integer parameter that says how fine a cell of a resolution tree is."""
+
+_MOST_CELLS = 1024
+"""Cells of one level whose costs are looked at."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +72,7 @@ class TreeSearch(Targets):
     """Number of initial cells, the coarsest first; None: the whole space and those of level 1."""
 
     def __post_init__(self) -> None:
-        self.check_costs_of(TreeSearch, "costs, by the level,", "cost_at", "costs_at")
+        self.check_costs_of(TreeSearch, "costs, by the level,", "trial_costs")
         integer_at_least(self.max_level, 1, "max_level")
         by_default = self.initial_trials is None
         if by_default:
@@ -164,9 +169,22 @@ class TreeSearch(Targets):
         """
         return self.tree.cost(self.cell_of(parameters).level)
 
+    def cell_costs(self, cells: Iterable[Cell]) -> list[float]:
+        """Return what measuring cells costs, by ``cost_at``.
+
+        Raises:
+            InputError: If a subclass's own ``cost_at`` gives no finite number > 0.
+        """
+        if type(self).cost_at is TreeSearch.cost_at:
+            return [self.tree.cost(cell.level) for cell in cells]
+        own = searched_cost(None, self, TreeSearch.cost_at)
+        return [cost_of(own, self.parameters_of(cell)) for cell in cells]
+
     def largest_cost(self, problem: Problem, initial: bool) -> float:
-        """The cost of the dearest level."""
-        return max(map(self.tree.cost, range(self.tree.max_level + 1)))
+        """The largest cost of a cell, of some of each level."""
+        levels = range(self.max_level + 1)
+        cells = (islice(_cells(self.tree, level), _MOST_CELLS) for level in levels)
+        return max(self.cell_costs(itertools.chain.from_iterable(cells)))
 
     def group_of(self, parameters: Row) -> str:
         """A trial is spent on a level."""
@@ -237,7 +255,15 @@ class TreeSearch(Targets):
                 "trial instead, or fix parameters once the model decides."
             )
         money = self.money(problem, initial=True)
-        levels = [i for i in range(self.max_level + 1) if money.pays(self.tree.cost(i))]
+
+        def is_paid(cell: Cell) -> bool:
+            return money.pays(*self.cell_costs([cell]))
+
+        levels = [
+            level
+            for level in range(self.max_level + 1)
+            if any(map(is_paid, islice(_cells(self.tree, level), _MOST_CELLS)))
+        ]
         if not levels:
             return self.unfinished(self.exhausted(problem, money), money)
         begun = Counter(self._begun(problem))
@@ -245,11 +271,15 @@ class TreeSearch(Targets):
         elsewhere = (cell for i in levels for cell in _cells(self.tree, i, failed))
         cell = next(
             itertools.chain(
-                (cell for cell in elsewhere if not begun[cell]),
-                (cell for cell in _coarse_first(self.tree, levels) if not _taken(begun, cell)),
+                (cell for cell in elsewhere if not begun[cell] and is_paid(cell)),
+                (
+                    cell
+                    for cell in _coarse_first(self.tree, levels)
+                    if is_paid(cell) and not _taken(begun, cell)
+                ),
             )
         )
-        cost = self.tree.cost(cell.level)
+        (cost,) = self.cell_costs([cell])
         return self.initial_decision(
             problem,
             self.parameters_of(cell),
@@ -282,8 +312,8 @@ class TreeSearch(Targets):
                 f"the caller fixed {dict(fixed)}, which is none of the cells that may be measured "
                 "next: attach the trial instead."
             )
-        paid = [money.pays(tree.cost(level)) for level in range(tree.max_level + 1)]
-        cells = tuple(cell for cell in active if paid[cell.level])
+        costs = zip(active, self.cell_costs(active), strict=True)
+        cells = tuple(cell for cell, cost in costs if money.pays(cost))
         points = self._queries(problem, cells)
         return Region(points, cells, known={"leaves": len(leaves), "active": len(every)})
 
@@ -300,8 +330,7 @@ class TreeSearch(Targets):
             if not active.isdisjoint(tree.ancestors(cell := tree.cell_around(level, point)))
         }
         cells = [*region.cells, *sorted(below - active)]
-        costs = [tree.cost(cell.level) for cell in cells]
-        return self._queries(problem, cells), optima.new_tensor(costs)
+        return self._queries(problem, cells), optima.new_tensor(self.cell_costs(cells))
 
     def _queries(self, problem: Problem, cells: Sequence[Cell]) -> Tensor:
         """Cells as points of the model's space, ``n x p``."""
@@ -318,9 +347,9 @@ class TreeSearch(Targets):
     ) -> ChosenQuery:
         """The cell of most information per unit of cost, of those that can be paid."""
         nats, worth = nats_and_worth(problem, information, region.starts)
-        position, reason = self.tree.decide(region.cells, worth.tolist(), money.limit)
+        costs = self.cell_costs(region.cells)
+        position, reason = self.tree.decide(region.cells, worth.tolist(), money.limit, costs)
         cell = region.cells[position]
-        cost = self.tree.cost(cell.level)
         subject = subject_of(information, problem.minimize)
         why = f"Of what there is to know about {subject}, {reason}."
         if worth is not nats:
@@ -328,7 +357,7 @@ class TreeSearch(Targets):
                 f"No cell is expected to tell anything about {subject}, to rounding; this one of"
                 f" level {cell.level} is known least, per unit of cost."
             )
-        value = float(worth[position]) / cost
+        value = float(worth[position]) / costs[position]
         details = {"level": cell.level, "cell": list(cell.index), "value": value}
         return Optimum(region.starts[position], float(nats[position])), why, details
 

@@ -257,7 +257,11 @@ class ResolutionTree:
         return tuple(sorted(found, key=_PLACE))
 
     def decide(
-        self, cells: Sequence[Cell], information: Iterable[Any], remaining: float | None = None
+        self,
+        cells: Sequence[Cell],
+        information: Iterable[Any],
+        remaining: float | None = None,
+        costs: Sequence[float] | None = None,
     ) -> tuple[int, str]:
         """Choose the cell with the most information per unit of cost.
 
@@ -265,6 +269,7 @@ class ResolutionTree:
             cells: The candidates, see ``active``.
             information: What measuring each of them is expected to tell, finite.
             remaining: What is left of the budget; None where there is none.
+            costs: Cost of measuring each of them; None: that of its level.
 
         Returns:
             Position of the affordable cell with the largest ratio, the first of several, and the
@@ -283,7 +288,8 @@ class ResolutionTree:
         gains = [finite_number(value, f"information[{i}]") for i, value in enumerate(values)]
         for cell in cells:
             self._check(cell)
-        costs = [self.cost(cell.level) for cell in cells]
+        if costs is None:
+            costs = [self.cost(cell.level) for cell in cells]
         left = math.inf if remaining is None else finite_number(remaining, "remaining")
         affordable = [i for i, cost in enumerate(costs) if cost <= left + _SAME_COST * abs(left)]
         if not affordable:

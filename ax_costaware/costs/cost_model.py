@@ -1,0 +1,266 @@
+"""The interface of all costs, ``log_cost(X, trial)``, and what it is made of.
+
+A cost model gives the natural logarithm of the expected cost of a trial at points of the model's
+space. In logarithms a learned cost neither over- nor underflows, whatever the unit. ``trial`` is
+what the cost depends on beside the trial's own settings: its control set, the settings of the trial
+before, and the trials that it may resume. A model ignores what it does not depend on.
+
+- Declared costs: ``DeclaredCost``.
+- Learned costs: ``ax_costaware.models.LogNormalCostModel``; with control sets one for each of them.
+- Wrappers: ``WithSwitchingCost`` adds what it costs to change settings, ``ResumedCost`` subtracts
+  what was already paid, and ``CostOfTrial`` gives the context for good.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from numbers import Real
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+
+import torch
+from botorch.acquisition.cost_aware import CostAwareUtility, InverseCostWeightedUtility
+from botorch.models.deterministic import DeterministicModel
+from botorch.models.model import Model
+from torch import Tensor
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.queries.argument_checks import first_bad, positive_number
+from ax_costaware.space.parameters import Row, takes
+from ax_costaware.space.space import Space
+
+if TYPE_CHECKING:
+    from ax_costaware.queries.control_sets import ControlSet
+    from ax_costaware.queries.switching_cost import SwitchingCost
+
+SAME_VALUE = 1e-12
+"""Part of a column's range by which points of one value may differ."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrialContext:
+    """What the cost of a trial depends on beside its own settings."""
+
+    control_set: ControlSet | None = None
+    """The control set that says which parameters the trial sets; None: it sets all of them."""
+
+    previous: Row | None = None
+    """Settings of the trial before, by name, of parameters with a switching cost; None: no trial
+    was before, and there is nothing to switch."""
+
+    resumable: Tensor | None = None
+    """``k x d`` points of completed trials; a trial at the inputs of one resumes it. None: none."""
+
+
+ANY_TRIAL = TrialContext()
+"""A trial of which nothing else is known."""
+
+
+@runtime_checkable
+class CostModel(Protocol):
+    """A model of what trials cost."""
+
+    def log_cost(self, X: Tensor, trial: TrialContext = ANY_TRIAL) -> Tensor:
+        """Natural logarithm of the expected cost of a trial at points ``... x d``, ``...``."""
+
+
+CostFunction: TypeAlias = (
+    float | Callable[[Tensor], Tensor] | CostModel | DeterministicModel | InverseCostWeightedUtility
+)
+"""What acquisition functions take as a cost: a number, a callable from points ``n x d`` to ``n``
+costs, a ``CostModel``, or of BoTorch a deterministic model with the cost as its one output, such as
+``AffineFidelityCostModel``, or an ``InverseCostWeightedUtility``."""
+
+
+def log_cost_function(
+    cost: CostFunction, trial: TrialContext = ANY_TRIAL
+) -> Callable[[Tensor], Tensor]:
+    """Return the logarithm of a cost as a function of points.
+
+    Args:
+        cost: A number > 0; a callable from points ``n x d`` to ``n`` costs > 0; a ``CostModel``; a
+            ``DeterministicModel`` with one output, the cost > 0; or an
+            ``InverseCostWeightedUtility``, whose cost is its ``cost_objective`` of the posterior
+            mean of its ``cost_model``.
+        trial: The context that a ``CostModel`` is given.
+
+    Returns:
+        A function from points ``... x d`` to the logarithms of their costs, ``...``. It raises
+        ``InputError`` where a cost is not a finite number > 0, or has the wrong shape.
+
+    Raises:
+        InputError: If ``cost`` is none of these.
+    """
+    if isinstance(cost, Real):
+        return partial(_constant, math.log(positive_number(cost, "cost")))
+    if isinstance(cost, CostModel) and not isinstance(cost, type):
+        return partial(cost.log_cost, trial=trial)
+    if isinstance(cost, DeterministicModel) and cost.num_outputs == 1:
+        return partial(checked_log, partial(_only_output, cost))
+    if isinstance(cost, InverseCostWeightedUtility):
+        return partial(checked_log, partial(_weighted_by, cost))
+    # BoTorch's other modules are callables, but of other arguments, or with other results.
+    is_other = isinstance(cost, type | Model | CostAwareUtility)
+    if is_other or not callable(cost):
+        raise InputError(
+            f"cost={_shown(cost)}: expected a number > 0, a callable of the points, a model with"
+            " log_cost such as LogNormalCostModel, a DeterministicModel with one output such as"
+            " AffineFidelityCostModel, or an InverseCostWeightedUtility."
+        )
+    return partial(checked_log, cost)
+
+
+def _shown(cost: object) -> str:
+    """Text of what is no cost; of a module its class alone, of which the rest takes many lines."""
+    if isinstance(cost, DeterministicModel):
+        return f"a {type(cost).__name__} with {cost.num_outputs} outputs"
+    return f"a {type(cost).__name__}" if isinstance(cost, torch.nn.Module) else repr(cost)
+
+
+# No lambdas: an acquisition function with these can be pickled, as BoTorch's can.
+def _constant(log_cost: float, X: Tensor) -> Tensor:
+    return X.new_full(X.shape[:-1], log_cost)
+
+
+def _only_output(model: DeterministicModel, X: Tensor) -> Tensor:
+    found: Tensor = model(X.unsqueeze(-2))  # a point is a batch of one
+    return found.squeeze(-1).squeeze(-1)
+
+
+def _weighted_by(utility: InverseCostWeightedUtility, X: Tensor) -> Tensor:
+    batch = X.unsqueeze(-2)
+    found: Tensor = utility.cost_objective(utility.cost_model.posterior(batch).mean, X=batch)
+    return found.reshape(X.shape[:-1])
+
+
+def checked_log(cost: Callable[[Tensor], Tensor], X: Tensor) -> Tensor:
+    """Return the logarithm of costs of points ``... x d``, ``...``.
+
+    Args:
+        cost: A callable from points ``n x d`` to ``n`` costs.
+        X: The points.
+
+    Raises:
+        InputError: If the callable returns another shape, or a cost that is not finite and > 0.
+    """
+    points = X.reshape(-1, X.shape[-1])
+    costs = cost(points)
+    if not isinstance(costs, Tensor) or costs.shape != points.shape[:1]:
+        got = f"shape {tuple(costs.shape)}" if isinstance(costs, Tensor) else repr(costs)
+        raise InputError(
+            f"cost: for points of shape {tuple(points.shape)} the callable returned {got};"
+            f" expected a tensor of shape {tuple(points.shape[:1])}."
+        )
+    # One comparison finds NaN, too, and infinity is not below the bound.
+    if (row := first_bad((costs > 0) & (costs < torch.inf))) is not None:
+        raise InputError(
+            f"cost: the callable returned {costs[row].item()!r} at {points[row].tolist()};"
+            " expected finite costs > 0."
+        )
+    return costs.reshape(X.shape[:-1]).log()
+
+
+@dataclass(frozen=True, eq=False)
+class CostOfTrial:
+    """Cost of trials in one context, whatever context is asked for."""
+
+    base: CostFunction
+    """The cost in any context."""
+
+    trial: TrialContext
+    """The context."""
+
+    def log_cost(self, X: Tensor, trial: TrialContext = ANY_TRIAL) -> Tensor:
+        """Logarithm of the expected cost at points ``... x d``: ``...``."""
+        return log_cost_function(self.base, self.trial)(X)
+
+
+@dataclass(frozen=True, eq=False)
+class WithSwitchingCost:
+    """Cost of trials with what it costs to set parameters otherwise than in the trial before.
+
+    A switching cost is a step, without a gradient: nothing where a parameter stays as it is, and
+    the same wherever it goes.
+    """
+
+    base: CostFunction
+    """The cost without it."""
+
+    switching: SwitchingCost
+    """Costs of changing each parameter."""
+
+    space: Space
+    """How parameters are encoded as columns."""
+
+    def log_cost(self, X: Tensor, trial: TrialContext = ANY_TRIAL) -> Tensor:
+        """Logarithm of the expected cost at points ``... x d``: ``...``."""
+        log_cost = log_cost_function(self.base, trial)(X)
+        if trial.previous is None:
+            return log_cost
+        return torch.logaddexp(log_cost, self.switching_cost(X, trial).log())
+
+    def switching_cost(self, X: Tensor, trial: TrialContext) -> Tensor:
+        """Return the switching cost of trials at points ``... x d``, ``...``."""
+        found, previous = X.new_zeros(X.shape[:-1]), trial.previous or {}
+        is_set = None if trial.control_set is None else trial.control_set.parameters
+        widths = self.space.bounds[1] - self.space.bounds[0]
+        for name, price in self.switching.changes:
+            column = self.space.columns.get(name)
+            if column is None or (is_set is not None and name not in is_set):
+                continue
+            if name not in previous or not takes(column.parameter, previous[name]):
+                found = found + price
+                continue
+            at = list(column.indices)
+            apart = (X.detach()[..., at] - X.new_tensor(column.encode(previous[name]))).abs()
+            found = found + price * (apart > SAME_VALUE * widths[at].to(X)).any(dim=-1)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class ResumedCost:
+    r"""Cost of trials that may resume an earlier one: :math:`c(x, s) - c(x, s')`.
+
+    A trial with the inputs of an earlier one and a larger fidelity :math:`s > s'` pays for the rest
+    only. That is a step in the cost, at the inputs of earlier trials.
+    """
+
+    base: CostFunction
+    """The cost of a whole run."""
+
+    space: Space
+    """How parameters are encoded as columns."""
+
+    fidelity: str
+    """The fidelity that progress is measured in."""
+
+    least: float
+    """Least cost of a resumed trial, as a part of what the earlier one has cost."""
+
+    def log_cost(self, X: Tensor, trial: TrialContext = ANY_TRIAL) -> Tensor:
+        """Logarithm of the expected cost at points ``... x d``: ``...``."""
+        log_cost = log_cost_function(self.base, trial)
+        total = log_cost(X)
+        if trial.resumable is None:
+            return total
+        (column,), widths = self.space.columns[self.fidelity].indices, self.space.bounds.diff(dim=0)
+        with torch.no_grad():
+            earlier = trial.resumable.to(X)
+            ahead = X.unsqueeze(-2) - earlier
+            apart = ahead.abs() > SAME_VALUE * widths.to(X)
+            apart[..., column] = False
+            is_alike = ~apart.any(dim=-1)
+            paid = torch.where(is_alike, log_cost(earlier).exp(), 0.0)
+            is_behind = (is_alike & (ahead[..., column] <= 0)).any(dim=-1)
+            saved = torch.where(is_behind, 0.0, paid.amax(dim=-1))
+        rest = torch.maximum(total.exp() - saved, self.least * saved)
+        return torch.where(saved > 0, rest.log(), total)
+
+
+def whole_cost(cost: CostFunction) -> CostFunction:
+    """Return what wrappers of a cost are made around."""
+    while isinstance(cost, CostOfTrial | WithSwitchingCost | ResumedCost):
+        cost = cost.base
+    return cost
