@@ -62,7 +62,7 @@ AX = "Ax's default"
 Floats = npt.NDArray[np.float64]
 Arm = dict[str, Any]
 
-# Averages reach beyond the unit cube.
+# Functionals reach beyond the unit cube.
 _FUNCTION = Hartmann(dim=4, negate=True, bounds=[(-10.0, 10.0)] * 4)
 
 

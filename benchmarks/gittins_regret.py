@@ -70,8 +70,8 @@ from ax_costaware.costs import CostFunction, log_cost_function
 from ax_costaware.methods import GittinsDecay
 from ax_costaware.models import (
     DenseMarginalLogLikelihood,
+    FunctionalPosterior,
     LogNormalCostModel,
-    PointPosterior,
 )
 from ax_costaware.queries import AffineCost
 from ax_costaware.space import Range, Space
@@ -135,7 +135,7 @@ class Price:
             bounds = unit_cube(self.problem.dim)
             boxes = draw_sobol_samples(bounds, n=NUM_BOXES, q=1, seed=0).squeeze(1)
             with torch.no_grad():
-                mean, variance = PointPosterior.of(model)(boxes)
+                mean, variance = FunctionalPosterior.of(model)(boxes)
                 costs = log_cost_function(cost)(boxes).exp()
             solved = lambda_for_budget(mean, variance.sqrt(), costs, left, best_f=best)
         self.solved = solved

@@ -33,7 +33,7 @@ from kept_runs import RESULTS
 
 from ax_costaware.acquisition import LogExpectedImprovementPerCost, PandoraBoxGittinsIndex
 from ax_costaware.models import LogNormalCostModel
-from ax_costaware.models.point_posterior import ModelPosterior
+from ax_costaware.models.posterior import ModelPosterior
 
 DIM, NUM_OBSERVATIONS, NUM_POINTS = 16, 100, 200
 RAW_SAMPLES, NUM_RESTARTS = 3200, 160

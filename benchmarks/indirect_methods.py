@@ -36,7 +36,7 @@ from ax_costaware.acquisition import (
 )
 from ax_costaware.acquisition.standard_normal import truncated_information
 from ax_costaware.methods import Cell, ResolutionTree
-from ax_costaware.models import ConditionalMeanProcess, IndirectPosterior
+from ax_costaware.models import ConditionalMeanProcess
 from ax_costaware.queries import Conditional
 
 BASELINES = ("mes", "ucb", "ei")
@@ -147,7 +147,7 @@ class Chooser(ABC):
         model = self.model(self.kernel)
         space = TargetSpace(self.problem.box(), candidates=self.targets)
         inputs, outputs = sample_optima(
-            IndirectPosterior.of(model), space, num_samples=NUM_SAMPLES, seed=seed
+            ExactPosterior.of(model), space, num_samples=NUM_SAMPLES, seed=seed
         )
         if method.startswith("joint"):
             acquisition = ConditionalJointEntropySearch(
@@ -178,7 +178,7 @@ class Chooser(ABC):
     def recommended(self) -> float:
         """The function at the point with the largest posterior mean."""
         with torch.no_grad():
-            mean, _ = IndirectPosterior.of(self.model(self.kernel)).target_moments(self.targets)
+            mean, _ = ExactPosterior.of(self.model(self.kernel)).latent(self.targets)
         return float(self.values[mean.argmax()])
 
 

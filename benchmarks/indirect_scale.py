@@ -58,7 +58,7 @@ class Functions:
         return found
 
     def averages(self, mean: Array, variance: float) -> Array:
-        """Averages ``n x NUM_FUNCTIONS`` where points scatter around ``mean``."""
+        """Functionals ``n x NUM_FUNCTIONS`` where points scatter around ``mean``."""
         damping = np.exp(-0.5 * variance * (self._frequencies**2).sum(0))
         waves = np.cos(mean @ self._frequencies + self._shifts)
         return np.asarray((waves * damping) @ self._weights)

@@ -5,7 +5,7 @@ the recommendation is. The price does not change which trial comes next, so one 
 would have ended at each price. Compared is the regret plus the price of what was spent, in standard
 deviations of the objective; at the prices the whole budget is worth 0.1, 0.3, 1 or 3 of these.
 
-Control sets: the cells of the panel. Averages: problems of ``averages.py``. Hyperparameters are
+Control sets: the cells of the panel. Functionals: problems of ``averages.py``. Hyperparameters are
 fitted.
 
     python benchmarks/stopping.py                 # half a CPU hour

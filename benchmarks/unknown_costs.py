@@ -59,7 +59,7 @@ from ax_costaware.methods import (
     PastDecision,
     UnknownCosts,
 )
-from ax_costaware.models import PointPosterior
+from ax_costaware.models import FunctionalPosterior
 from ax_costaware.queries import ProductNodes, sobol_nodes
 
 BUDGET = 100.0
@@ -123,7 +123,7 @@ class Values:
     ) -> None:
         self.run, self.model, self.history = run, model, history
         self.acquisition, self.seed = acquisition, seed
-        self.posterior = PointPosterior.of(model)
+        self.posterior = FunctionalPosterior.of(model)
         self.found: dict[int, Tensor] = {}
 
     def __call__(self, indices: Sequence[int]) -> list[float]:

@@ -35,8 +35,7 @@ from torch import Tensor
 
 from ax_costaware.acquisition.objectives import some_nodes
 from ax_costaware.acquisition.starts import SearchDomain, raw_points
-from ax_costaware.models.indirect_posterior import IndirectPosterior
-from ax_costaware.models.point_posterior import PointPosterior
+from ax_costaware.models.posterior import ExactPosterior, FunctionalPosterior
 from ax_costaware.queries.joint.law import NodesGiven
 
 _NUM_CANDIDATES, _MOST_NODES = 512, 1024
@@ -110,7 +109,7 @@ class Candidates:
         membership: ``r x m``: the weight of each node in each query.
     """
 
-    posterior: PointPosterior
+    posterior: FunctionalPosterior
     points: Tensor
     nodes: Tensor
     membership: Tensor
@@ -165,14 +164,14 @@ def expected_gain(told: Told, bounds: Sequence[tuple[Told, LogProbability]] = ()
 
 
 def batch_knowledge(
-    posterior: PointPosterior,
+    posterior: FunctionalPosterior,
     laws: Sequence[NodesGiven],
     controls: Sequence[list[int]],
     domain: SearchDomain,
     evaluated: Tensor,
     plays: Sequence[int],
     seed: int,
-    bounds: Sequence[tuple[PointPosterior, LogProbability]] = (),
+    bounds: Sequence[tuple[FunctionalPosterior, LogProbability]] = (),
 ) -> list[float]:
     """The expected gain in the value of the best query by trials of each control set.
 
@@ -235,8 +234,8 @@ def maximal_controls(controls: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _candidates(
-    posterior: PointPosterior,
-    bounds: Sequence[tuple[PointPosterior, LogProbability]],
+    posterior: FunctionalPosterior,
+    bounds: Sequence[tuple[FunctionalPosterior, LogProbability]],
     laws: Sequence[NodesGiven],
     controls: Sequence[list[int]],
     domain: SearchDomain,
@@ -270,7 +269,7 @@ def _feasible_first(values: Tensor, feasible: Tensor) -> Tensor:
 
 
 def target_knowledge_per_cost(
-    posterior: IndirectPosterior,
+    posterior: ExactPosterior,
     optima: Tensor,
     others: Tensor,
     queries: Tensor,
@@ -278,7 +277,7 @@ def target_knowledge_per_cost(
     counts: Sequence[int],
     limit: float | None,
     seed: int,
-    bounds: Sequence[tuple[IndirectPosterior, LogProbability]] = (),
+    bounds: Sequence[tuple[ExactPosterior, LogProbability]] = (),
 ) -> float:
     """The expected gain in the value of the best point, per unit of cost, where it is largest.
 
@@ -327,14 +326,16 @@ class _Asked:
     """
 
     def __init__(
-        self, posterior: IndirectPosterior, queries: Tensor, points: Tensor, most: int, seed: int
+        self, posterior: ExactPosterior, queries: Tensor, points: Tensor, most: int, seed: int
     ) -> None:
         generator = torch.Generator().manual_seed(seed)
         z = torch.randn(most, _NUM_SAMPLES, generator=generator, dtype=torch.double)
         self._posterior, self._queries, self._z = posterior, queries, z.to(points)
-        self._moments = posterior.target_moments(points)
-        _, self._variance, self._cross = posterior.joint_with(points)(queries)
-        self._noise = posterior.noise_of(queries)
+        latent = posterior.latent
+        self._moments = latent(points)
+        beside = posterior.beside(latent.functionals(points))
+        _, self._variance, self._cross = beside(queries)
+        self._noise = posterior.noise_at(queries)
 
     @property
     def part_told(self) -> Tensor:
@@ -345,5 +346,5 @@ class _Asked:
     def told(self, chosen: Tensor) -> Told:
         """What the answers of chosen queries tell, by their indices."""
         noise = torch.diag(self._noise[chosen])
-        outcomes = self._posterior.covariance(self._queries[chosen]) + noise
+        outcomes = self._posterior.joint(self._queries[chosen])[1] + noise
         return Told(*self._moments, self._cross[chosen].mT, outcomes, self._z[: len(chosen)])

@@ -24,6 +24,7 @@ Values are in nats, over the cost of the query where there is one.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -36,7 +37,7 @@ from ax_costaware.acquisition.standard_normal import (
     truncated_information,
 )
 from ax_costaware.costs import CostFunction, log_cost_function
-from ax_costaware.models.indirect_posterior import IndirectPosterior
+from ax_costaware.models.posterior import ExactPosterior
 from ax_costaware.queries.argument_checks import finite_tensor
 
 _SAMPLES = "a tensor of S finite numbers, S > 0"
@@ -85,14 +86,19 @@ class ConditionalEntropySearch(PointwiseAcquisition):
             X_pending: ``k x p`` queries, or None.
         """
         super().set_X_pending(X_pending)
-        self.posterior = IndirectPosterior.of(self.model, self.posterior_transform, X_pending)
+        self.posterior = ExactPosterior.of(self.model, self.posterior_transform, X_pending)
+        self.latent = self.posterior.latent
 
     def _values(self, points: Tensor) -> Tensor:
-        noise = self.posterior.noise_of(points).unsqueeze(-1)
+        noise = self.posterior.noise_at(points).unsqueeze(-1)
         information = self._information(points, noise).mean(dim=-1)
         per_cost = information * (-self._log_cost(points)).exp()
         # The zero gives what moves in steps only, as averages of choices do, the gradient of steps.
         return per_cost + 0.0 * points.sum(dim=-1)
+
+    def _beside(self, X: Tensor) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
+        """From queries to the moments of their averages, and covariances with points ``S x d``."""
+        return self.posterior.beside(self.latent.functionals(X))
 
     @abstractmethod
     def _information(self, queries: Tensor, noise: Tensor) -> Tensor:
@@ -137,7 +143,7 @@ class ConditionalMaxValueEntropySearch(ConditionalEntropySearch):
         self.set_X_pending(X_pending)
 
     def _information(self, queries: Tensor, noise: Tensor) -> Tensor:
-        mean, variance = (moment.unsqueeze(-1) for moment in self.posterior.moments(queries))
+        mean, variance = (moment.unsqueeze(-1) for moment in self.posterior(queries))
         gamma = (self.target_max_samples - mean) / variance.sqrt()
         if not self.noise_aware:
             return truncated_information(gamma)
@@ -201,8 +207,8 @@ class ConditionalJointEntropySearch(ConditionalEntropySearch):
         """Condition on queries under evaluation; see the base class."""
         super().set_X_pending(X_pending)
         with torch.no_grad():
-            self._optimal_moments = self.posterior.target_moments(self.optimal_inputs)
-            self._joint_with_optima = self.posterior.joint_with(self.optimal_inputs)
+            self._optimal_moments = self.latent(self.optimal_inputs)
+            self._joint_with_optima = self._beside(self.optimal_inputs)
 
     def _information(self, queries: Tensor, noise: Tensor) -> Tensor:
         optimal_mean, optimal_variance = self._optimal_moments
@@ -247,8 +253,8 @@ class BoundInformation(ConditionalEntropySearch):
         """Condition on queries under evaluation; see the base class."""
         super().set_X_pending(X_pending)
         with torch.no_grad():
-            self._moments = self.posterior.target_moments(self.points)
-            self._joint_with_points = self.posterior.joint_with(self.points)
+            self._moments = self.latent(self.points)
+            self._joint_with_points = self._beside(self.points)
 
     def _information(self, queries: Tensor, noise: Tensor) -> Tensor:
         mean, variance = self._moments

@@ -21,7 +21,7 @@ from torch import Tensor
 from ax_costaware.acquisition.local_search import SAME_OPTIMUM, LocalSearch
 from ax_costaware.acquisition.optimize import Optimum
 from ax_costaware.acquisition.starts import spaced_best
-from ax_costaware.models.posterior_now import Comparison, PosteriorNow
+from ax_costaware.models.posterior import Comparison, ExactPosterior
 from ax_costaware.space.elimination import Elimination, LinearConstraints
 
 Compare: TypeAlias = Literal["correlation", "local_optima"]
@@ -48,7 +48,7 @@ _SMALLEST_VARIANCE = 1e-300
 class ConfidenceSearch:
     """The searches of one round."""
 
-    posterior: PosteriorNow
+    posterior: ExactPosterior
     """The posterior at the time of the round, of an objective to be maximised."""
 
     bounds: Tensor

@@ -53,10 +53,10 @@ from ax_costaware.acquisition.pointwise import PointwiseAcquisition, takes_its_i
 from ax_costaware.acquisition.starts import SearchDomain
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.models.fourier_path import FourierPath, has_fourier_features
-from ax_costaware.models.point_posterior import (
-    FactoredPosterior,
+from ax_costaware.models.posterior import (
+    ExactPosterior,
+    FunctionalPosterior,
     ModelPosterior,
-    PointPosterior,
 )
 from ax_costaware.queries.argument_checks import (
     at_least,
@@ -96,7 +96,7 @@ def optimize_control_sets(
     best_f: float | None = None,
     feasible: FeasibleQueries | None = None,
     costs: QueryCosts | None = None,
-    posterior: PointPosterior | None = None,
+    posterior: FunctionalPosterior | None = None,
     seed: int = 0,
 ) -> Optimum[Tensor]:
     r"""Maximise an acquisition function over the values of each of several control sets.
@@ -137,7 +137,7 @@ def optimize_control_sets(
             None for none.
         costs: What queries cost, and how that counts in the choice of the points; None: not at all.
             Values are those without it.
-        posterior: ``PointPosterior.of(model, posterior_transform, X_pending)``, for several
+        posterior: ``FunctionalPosterior.of(model, posterior_transform, X_pending)``, for several
             searches to share its factor; read from the model if omitted.
         seed: Seed of the raw points and of the posterior sample.
 
@@ -183,7 +183,7 @@ def optimize_control_sets(
         fixed=fixed_features or {},
         elimination=elimination,
     )
-    posterior = posterior or PointPosterior.of(model, posterior_transform, X_pending)
+    posterior = posterior or FunctionalPosterior.of(model, posterior_transform, X_pending)
     if name == "ts":
         posterior = sampled(posterior, model, posterior_transform, seed)
     near, lengths = near_and_lengths(posterior, bounds)
@@ -237,16 +237,16 @@ def _best_mean(
 
 
 def sampled(
-    posterior: PointPosterior,
+    posterior: FunctionalPosterior,
     model: Model,
     posterior_transform: PosteriorTransform | None,
     seed: int,
-) -> PointPosterior:
+) -> FunctionalPosterior:
     """One posterior sample, whose mean it is, in place of the posterior of a model."""
-    if isinstance(posterior, FactoredPosterior):
-        cached = posterior.posterior
-        if cached.separable is not None and has_fourier_features(cached):
-            return FactoredPosterior(cached, FourierPath.draw(cached, seed))
+    if isinstance(posterior, ExactPosterior):
+        factor = posterior.factor
+        if factor.separable is not None and has_fourier_features(factor):
+            return posterior.sampled(FourierPath.draw(factor, seed))
     try:
         with manual_seed(seed):  # it needs no pending points to differ from the last
             path = get_matheron_path_model(model)
@@ -299,7 +299,7 @@ class PartialQueryAcquisition(PointwiseAcquisition):
                 posterior mean, which on an exact GP is the expectation over all fantasies.
         """
         super().set_X_pending(X_pending)
-        posterior = PointPosterior.of(self.model, self.posterior_transform, self.X_pending)
+        posterior = FunctionalPosterior.of(self.model, self.posterior_transform, self.X_pending)
         law = QueryNodes(self.nodes, self.weights, self.controlled)
         ((_, self._objective),) = build_objectives(posterior, [law], self.criterion)
 

@@ -41,7 +41,7 @@ from ax_costaware.acquisition.gittins_index import gittins_index_of_log_cost
 from ax_costaware.acquisition.pointwise import takes_its_inputs
 from ax_costaware.costs import CostFunction, log_cost_function
 from ax_costaware.exceptions import InputError
-from ax_costaware.models.point_posterior import PointPosterior, check_one_model, models_in
+from ax_costaware.models.posterior import FunctionalPosterior, check_one_model, models_in
 from ax_costaware.queries.argument_checks import (
     finite_number,
     nonnegative_number,
@@ -90,7 +90,7 @@ class CostAwareAnalyticAcquisitionFunction(AnalyticAcquisitionFunction):
         check_pending(X_pending, "d")
         # Past the analytic base class, which knows no points under evaluation.
         AcquisitionFunction.set_X_pending(self, X_pending)
-        self._posterior = PointPosterior.of(self.model, self.posterior_transform, X_pending)
+        self._posterior = FunctionalPosterior.of(self.model, self.posterior_transform, X_pending)
 
     @t_batch_mode_transform(expected_q=1)
     @average_over_ensemble_models  # type: ignore[arg-type]
@@ -190,7 +190,7 @@ def incumbent(
         raise InputError(f"X: got shape {tuple(X.shape)}; expected (n, d) with n >= 1.")
     caution = nonnegative_number(caution, "caution")
     with torch.no_grad():
-        mean, variance = PointPosterior.of(model, posterior_transform).mixture(X)
+        mean, variance = FunctionalPosterior.of(model, posterior_transform).mixture(X)
         off = caution * variance.sqrt()
         value = mean - off if maximize else mean + off
     row = int(value.argmax() if maximize else value.argmin())

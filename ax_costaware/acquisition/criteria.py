@@ -24,7 +24,7 @@ from typing import Literal, TypeAlias
 from botorch.acquisition.analytic import _log_ei_helper
 from torch import Tensor
 
-from ax_costaware.models.point_posterior import Spread
+from ax_costaware.models.posterior import Spread
 
 AcquisitionName = Literal["ucb", "lcb", "ei", "ts", "mean", "upper", "lower", "feasible"]
 

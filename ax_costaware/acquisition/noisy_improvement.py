@@ -35,8 +35,8 @@ from ax_costaware.acquisition.gittins_index import gittins_index_of_log_cost
 from ax_costaware.acquisition.pointwise import PointwiseAcquisition, takes_its_inputs
 from ax_costaware.costs import CostFunction, log_cost_function
 from ax_costaware.exceptions import InputError, UnsupportedInputError
-from ax_costaware.models.cached_posterior import least, only_model
-from ax_costaware.models.point_posterior import FactoredPosterior, PointPosterior
+from ax_costaware.models.factor import least, only_model
+from ax_costaware.models.posterior import ExactPosterior, FunctionalPosterior
 from ax_costaware.queries.argument_checks import at_least, finite_tensor, nonnegative_number
 
 NUM_BASELINE = 128
@@ -61,7 +61,7 @@ points apart. Which of two points is the better one stays as it is.
 
 def has_factor(model: Model) -> bool:
     """Whether a model is an exact Gaussian process of one outcome, with a cached factor."""
-    return isinstance(PointPosterior.of(model), FactoredPosterior)
+    return ExactPosterior.try_of(model) is not None
 
 
 def has_found_noise(model: Model, times: float = 1.0) -> bool:
@@ -136,8 +136,8 @@ class LogNoisyExpectedImprovementPerCost(PointwiseAcquisition):
             raise InputError(
                 f"feasible: got {feasible}; expected {len(X_baseline)} booleans, not all False."
             )
-        posterior = PointPosterior.of(model, posterior_transform)
-        if not isinstance(posterior, FactoredPosterior):
+        posterior = FunctionalPosterior.of(model, posterior_transform)
+        if not isinstance(posterior, ExactPosterior):
             raise UnsupportedInputError(
                 f"model: got a {type(model).__name__} whose posterior has no factor; noisy "
                 "expected improvement takes an exact Gaussian process of one outcome. "
@@ -163,7 +163,7 @@ class LogNoisyExpectedImprovementPerCost(PointwiseAcquisition):
             mean, variance = self._posterior(X)
             bound = torch.where(may_be_best, self._sign * mean + 2 * variance.sqrt(), -math.inf)
             rows = bound.topk(min(NUM_BASELINE, len(X))).indices
-            self._known = self._posterior.beside(X[rows])
+            self._known = self._posterior.beside(self._posterior.functionals(X[rows]))
             mean, covariance = self._posterior.joint(X[rows])
             prior = self._posterior.prior_variance(X[rows]).mean()
             self._hopeless = _HOPELESS + 0.5 * prior.log()

@@ -25,7 +25,7 @@ from ax_costaware.acquisition.partial_query import (
     rows_by_set,
 )
 from ax_costaware.models.expectation import BlockSums
-from ax_costaware.models.point_posterior import FactoredPosterior, QueryMoments
+from ax_costaware.models.posterior import ExactPosterior, FunctionalPosterior
 from ax_costaware.models.rowwise import CHUNK_ELEMENTS, in_chunks
 from ax_costaware.queries import ProductNodes
 from ax_costaware.queries.joint.law import NodesGiven
@@ -84,7 +84,7 @@ class NodeObjective:
     """
 
     laws: Sequence[NodesGiven]
-    posterior: QueryMoments
+    posterior: FunctionalPosterior
     criterion: Criterion
     _sizes: dict[int, int] = field(default_factory=dict, init=False, repr=False)
 
@@ -129,7 +129,7 @@ def some_nodes(nodes: Tensor, weights: Tensor, most: int | None) -> tuple[Tensor
 
 
 def build_objectives(
-    posterior: QueryMoments,
+    posterior: FunctionalPosterior,
     laws: Sequence[NodesGiven],
     criterion: Criterion,
     product: ProductNodes | None = None,
@@ -146,11 +146,11 @@ def build_objectives(
         The indices of control sets that are searched together, and their objective.
     """
     fixed: dict[int, QueryNodes] = {}
-    if isinstance(posterior, FactoredPosterior) and posterior.posterior.separable is not None:
+    if isinstance(posterior, ExactPosterior) and posterior.factor.separable is not None:
         fixed = {index: law for index, law in enumerate(laws) if isinstance(law, QueryNodes)}
     if fixed:
-        assert isinstance(posterior, FactoredPosterior)
-        cached, path = posterior.posterior, posterior.path
+        assert isinstance(posterior, ExactPosterior)
+        cached, path = posterior.factor, posterior.path
         indices, any_law = list(fixed), next(iter(fixed.values()))
         blocks = None
         # The two parts of a posterior sample cancel at the data, so both have to be averaged by one
@@ -170,7 +170,7 @@ def build_objectives(
         yield others, NodeObjective([laws[index] for index in others], posterior, criterion)
 
 
-def near_and_lengths(posterior: QueryMoments, bounds: Tensor) -> tuple[Tensor, Tensor]:
+def near_and_lengths(posterior: FunctionalPosterior, bounds: Tensor) -> tuple[Tensor, Tensor]:
     """What a search has to know of a function.
 
     Returns:
@@ -178,10 +178,10 @@ def near_and_lengths(posterior: QueryMoments, bounds: Tensor) -> tuple[Tensor, T
         varies, at most half the range of a column.
     """
     span = (bounds[1] - bounds[0]).clamp_min(torch.finfo(bounds.dtype).eps)
-    if not isinstance(posterior, FactoredPosterior) or posterior.posterior.separable is None:
+    if not isinstance(posterior, ExactPosterior) or posterior.factor.separable is None:
         return bounds[:0], 0.2 * span
-    kernel = posterior.posterior.separable
-    transformed = posterior.posterior.transform(bounds)
+    kernel = posterior.factor.separable
+    transformed = posterior.factor.transform(bounds)
     stretch = (transformed[1] - transformed[0]).abs() / span
     lengths = (kernel.inverse_lengthscale * stretch).clamp_min(1e-6 / span).reciprocal()
     for column, lengthscale, _ in kernel.matern:
@@ -210,7 +210,7 @@ class FeasibleQueries:
     :math:`\exp(-s \max(\log P_0 / P, 0)^2)` with a large :math:`s`, which a search can climb.
     """
 
-    outcomes: Sequence[tuple[QueryMoments, Criterion]]
+    outcomes: Sequence[tuple[FunctionalPosterior, Criterion]]
     """Of each further outcome what its moments are read from, and the log of the probability that
     the expectation is within its bounds."""
 

@@ -12,7 +12,7 @@ the values that are controlled, so with training inputs :math:`X` and nodes :mat
 * :math:`E\,\sigma = \sum_j w_j \sigma(x, z_j)` is not linear and needs the nodes, but all of them
   together are one matrix product, and its gradient with respect to :math:`k_C` comes with it.
 
-Everything is on the latent scale of the GP (see ``CachedPosterior``). Source: Tay et al. 2023,
+Everything is on the latent scale of the GP (see ``GPFactor``). Source: Tay et al. 2023,
 *Bayesian Optimization with Cost-varying Variable Subsets*, section 4.1.
 """
 
@@ -25,10 +25,10 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from ax_costaware.models.cached_posterior import CachedPosterior
 from ax_costaware.models.expectation import BlockSums
+from ax_costaware.models.factor import GPFactor
 from ax_costaware.models.fourier_path import FourierPath
-from ax_costaware.models.point_posterior import Spread
+from ax_costaware.models.posterior import Spread
 from ax_costaware.models.rowwise import (
     CHUNK_ELEMENTS,
     MIN_RELATIVE_VARIANCE,
@@ -74,7 +74,7 @@ class PartialQuery:
     path: FourierPath | None = None
 
     def __init__(
-        self, posterior: CachedPosterior, law: QueryNodes, blocks: BlockSums | None = None
+        self, posterior: GPFactor, law: QueryNodes, blocks: BlockSums | None = None
     ) -> None:
         kernel, num_inputs = posterior.separable, posterior.num_inputs
         columns = list(law.columns)

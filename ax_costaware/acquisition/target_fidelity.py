@@ -51,7 +51,7 @@ from ax_costaware.acquisition.criteria import log_expected_gain
 from ax_costaware.acquisition.pointwise import PointwiseAcquisition, takes_its_inputs
 from ax_costaware.costs import CostFunction, log_cost_function
 from ax_costaware.exceptions import InputError
-from ax_costaware.models.point_posterior import PointPosterior
+from ax_costaware.models.posterior import FunctionalPosterior
 from ax_costaware.queries.argument_checks import (
     finite_number,
     nonnegative_number,
@@ -84,7 +84,7 @@ def _checked_target(target: Any) -> dict[int, float]:
 
 
 def told_of_target(
-    posterior: PointPosterior, X: Tensor, target: Mapping[int, float]
+    posterior: FunctionalPosterior, X: Tensor, target: Mapping[int, float]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """What is known of an outcome at the target, and what trials tell of it.
 
@@ -131,7 +131,7 @@ class LogChanceAtTarget:
 
     def __init__(
         self,
-        outcomes: Sequence[tuple[PointPosterior, tuple[float, float]]],
+        outcomes: Sequence[tuple[FunctionalPosterior, tuple[float, float]]],
         target: Mapping[int, float],
         enough: float,
     ) -> None:
@@ -214,7 +214,7 @@ class LogTargetImprovementPerCost(PointwiseAcquisition):
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         """Condition on points under evaluation, believed at their posterior mean; see the base."""
         super().set_X_pending(X_pending)
-        self._posterior = PointPosterior.of(self.model, self._posterior_transform, X_pending)
+        self._posterior = FunctionalPosterior.of(self.model, self._posterior_transform, X_pending)
 
     def moments(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """What is known of the target, and what trials tell of it.

@@ -30,7 +30,7 @@ from ax_costaware.acquisition.target_samples import (
     sample_paths,
 )
 from ax_costaware.exceptions import InputError, UnsupportedInputError
-from ax_costaware.models.indirect_posterior import IndirectPosterior
+from ax_costaware.models.posterior import ExactPosterior
 from ax_costaware.queries.argument_checks import checked_bounds, finite_tensor, integer_at_least
 from ax_costaware.queries.quadrature import uniforms
 
@@ -171,7 +171,7 @@ class TargetSpace:
 
 
 def sample_optima(
-    posterior: IndirectPosterior,
+    posterior: ExactPosterior,
     space: TargetSpace,
     num_samples: int = 16,
     seed: int = 0,
@@ -227,7 +227,7 @@ def sample_optima(
 
 
 def best_target(
-    posterior: IndirectPosterior,
+    posterior: ExactPosterior,
     space: TargetSpace,
     num_restarts: int = 8,
     seed: int = 0,
@@ -250,7 +250,7 @@ def best_target(
         InputError: If ``num_restarts`` is no integer > 0.
     """
     num_restarts = integer_at_least(num_restarts, 1, "num_restarts")
-    value = function or posterior.target_mean
+    value = function or posterior.latent.mean
     found = space.points
     is_finite = found is not None
     if found is None:

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ax_costaware.models.indirect_posterior import IndirectPosterior, TargetPaths
+from ax_costaware.models.latent_paths import TargetPaths
+from ax_costaware.models.posterior import ExactPosterior
 
 _PENALTY = 100.0
 """What a standard deviation out of bounds takes off a sample, in those of the objective; it is
@@ -24,7 +25,7 @@ quadratic, so that a search finds its way, and samples end at most some hundredt
 class TargetBound(NamedTuple):
     """Bounds on the values that an outcome has at points."""
 
-    posterior: IndirectPosterior
+    posterior: ExactPosterior
     """The posterior of the outcome."""
 
     lower: float = -math.inf
@@ -39,7 +40,7 @@ class TargetBound(NamedTuple):
         return over.square() + under.square()
 
 
-def penalty(posterior: IndirectPosterior, bound: TargetBound, X: Tensor) -> float:
+def penalty(posterior: ExactPosterior, bound: TargetBound, X: Tensor) -> float:
     """What excess takes off the objective, by how much both vary over points ``n x d``."""
     sizes = []
     for one in (posterior, bound.posterior):
@@ -77,7 +78,7 @@ class BoundedPaths:
 
 
 def sample_paths(
-    posterior: IndirectPosterior,
+    posterior: ExactPosterior,
     bounds: Sequence[TargetBound],
     X: Tensor,
     num_paths: int,
@@ -104,7 +105,7 @@ def sample_paths(
 
 
 def joint_draws(
-    posterior: IndirectPosterior,
+    posterior: ExactPosterior,
     bounds: Sequence[TargetBound],
     points: Tensor,
     num_samples: int,
@@ -118,15 +119,15 @@ def joint_draws(
     return draws
 
 
-def moments_of(posterior: IndirectPosterior, X: Tensor) -> tuple[Tensor, Tensor]:
+def moments_of(posterior: ExactPosterior, X: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and variance of the function at points ``m x d``, each ``m``."""
-    parts = [posterior.target_moments(part) for part in X.split(1024)]
+    parts = [posterior.latent(part) for part in X.split(1024)]
     return torch.cat([mean for mean, _ in parts]), torch.cat([variance for _, variance in parts])
 
 
-def _draws(posterior: IndirectPosterior, points: Tensor, num_samples: int, seed: int) -> Tensor:
+def _draws(posterior: ExactPosterior, points: Tensor, num_samples: int, seed: int) -> Tensor:
     mean, _ = moments_of(posterior, points)
-    covariance = posterior.target_covariance(points)
+    covariance = posterior.latent.joint(points)[1]
     generator = torch.Generator().manual_seed(seed)
     noise = torch.randn(len(points), num_samples, generator=generator, dtype=torch.double)
     return mean.unsqueeze(-1) + _root(covariance) @ noise.to(mean)

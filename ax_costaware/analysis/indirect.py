@@ -235,7 +235,7 @@ def _posterior(
     mesh = np.stack(np.meshgrid(*grids, indexing="ij"), axis=-1)
     X[:, : len(grids)] = torch.from_numpy(mesh.reshape(len(X), -1))
     with torch.no_grad():
-        moments = posterior(problem).target_moments(X.to(problem.space.bounds))
+        moments = posterior(problem).latent(X.to(problem.space.bounds))
     mean, variance = (moment.reshape(shape).cpu() for moment in moments)
     return problem.sign * mean.numpy(), variance.sqrt().numpy()
 

@@ -39,7 +39,7 @@ from ax_costaware.core.method import Method
 from ax_costaware.core.model import winsorized
 from ax_costaware.core.problem import reproducible
 from ax_costaware.models import DenseMarginalLogLikelihood
-from ax_costaware.models.cached_posterior import any_unit
+from ax_costaware.models.factor import any_unit
 from ax_costaware.models.standardize import StandardizeAnyScale
 
 

@@ -23,7 +23,7 @@ from torch import Tensor
 from ax_costaware.costs.cost_model import ANY_TRIAL, TrialContext
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.believed import believed
-from ax_costaware.models.point_posterior import PointPosterior
+from ax_costaware.models.posterior import FunctionalPosterior
 from ax_costaware.queries.argument_checks import check_fields, finite_number, optional
 
 Moments: TypeAlias = Callable[[Tensor], tuple[Tensor, Tensor]]
@@ -123,7 +123,7 @@ class Feasibility:
         self,
         constraints: Sequence[OutcomeConstraint],
         violated: Tensor | None = None,
-        read: Callable[[Model], Moments] = PointPosterior.of,
+        read: Callable[[Model], Moments] = FunctionalPosterior.of,
     ) -> None:
         self._parts = [(one, read(one.model(violated))) for one in constraints]
 

@@ -27,7 +27,7 @@ from ax_costaware.acquisition.optimize import Optimum
 from ax_costaware.core.constraints import Feasibility, OutcomeConstraint, unavailable
 from ax_costaware.core.history import PastTrial
 from ax_costaware.models.believed import believed
-from ax_costaware.models.point_posterior import PointPosterior
+from ax_costaware.models.posterior import FunctionalPosterior
 from ax_costaware.space.finite_spaces import all_points, untried
 from ax_costaware.space.parameters import Row, Value
 from ax_costaware.space.space import Space
@@ -146,9 +146,9 @@ class Problem:
         return believed(model, points.repeat(_OFTEN, 1))
 
     @cached_property
-    def posterior(self) -> PointPosterior:
+    def posterior(self) -> FunctionalPosterior:
         """Its posterior, after which larger is better; what is under way is not in it."""
-        return PointPosterior.of(self.model, self.direction)
+        return FunctionalPosterior.of(self.model, self.direction)
 
     @cached_property
     def feasibility(self) -> Feasibility | None:

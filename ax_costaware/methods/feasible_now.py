@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ax_costaware.core.constraints import Feasibility
 from ax_costaware.core.problem import Problem
-from ax_costaware.models.posterior_now import PosteriorNow
+from ax_costaware.models.posterior import ExactPosterior
 
 
 class FeasibleNow:
@@ -22,6 +22,7 @@ class FeasibleNow:
     Args:
         problem: The problem, which has outcome constraints.
         posterior: The posterior of the objective at the time, with the sign of maximisation.
+        now: The time.
         starts: ``m x d`` points all over the space.
         X_pending: ``k x (d + 1)`` points with their times whose outcomes are under way.
         enough: How likely a point has to be to be feasible.
@@ -32,14 +33,15 @@ class FeasibleNow:
     def __init__(
         self,
         problem: Problem,
-        posterior: PosteriorNow,
+        posterior: ExactPosterior,
+        now: float,
         starts: Tensor,
         X_pending: Tensor | None,
         enough: float,
         explores: bool,
     ) -> None:
-        def read(model: Model) -> PosteriorNow:
-            return PosteriorNow(model, posterior.now, X_pending=X_pending)
+        def read(model: Model) -> ExactPosterior:
+            return ExactPosterior.of(model, X_pending=X_pending).at_time(now)
 
         self.probability = Feasibility(problem.constraints, read=read)
         self.enough, self.explores = enough, explores

@@ -39,7 +39,7 @@ from ax_costaware.methods.continuations import (
 from ax_costaware.methods.gittins.rules import ImprovementPerCostStop
 from ax_costaware.methods.gittins.search import Search, steep
 from ax_costaware.methods.priced import PricedMethod
-from ax_costaware.models import FidelityGP, PointPosterior
+from ax_costaware.models import FidelityGP, FunctionalPosterior
 from ax_costaware.queries.argument_checks import boolean, check_fields, plain_value
 from ax_costaware.queries.switching_cost import is_same
 from ax_costaware.space.parameters import Fixed, Row, Value, takes
@@ -275,7 +275,7 @@ class MultiFidelity(PricedMethod):
             factors += [succeeds, lambda X: succeeds(at_target(X, target))]
         if problem.constraints:
             outcomes = [
-                (PointPosterior.of(bound.model(), X_pending=problem.X_pending), bound.ends)
+                (FunctionalPosterior.of(bound.model(), X_pending=problem.X_pending), bound.ends)
                 for bound in problem.constraints
             ]
             factors.append(LogChanceAtTarget(outcomes, self.columns(problem), self.feasible))

@@ -20,9 +20,10 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.models.averages import (
-    Averages,
+from ax_costaware.models.factor import AFFINE, COLUMNWISE, is_made_of
+from ax_costaware.models.functionals import (
     ColumnAverages,
+    Functionals,
     GaussianAverages,
     JointAverages,
     Points,
@@ -30,7 +31,6 @@ from ax_costaware.models.averages import (
     is_squared_exponential,
     lengthscales,
 )
-from ax_costaware.models.cached_posterior import AFFINE, COLUMNWISE, is_made_of
 from ax_costaware.models.grid_averages import GridAverages, grid_weights, side_of
 from ax_costaware.queries import ColumnNodes, Conditional, PairNodes, SharedNodes
 
@@ -101,12 +101,24 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         Raises:
             InputError: For another number of columns.
         """
+        self._check_points(X)
+        query = X.new_zeros(*X.shape[:-1], self.num_query_columns)
+        return torch.cat([query, X, X.new_ones(*X.shape[:-1], 1)], dim=-1)
+
+    def _check_points(self, X: Tensor) -> None:
         if not isinstance(X, Tensor) or X.ndim == 0 or X.shape[-1] != self.num_target_columns:
             shape = tuple(X.shape) if isinstance(X, Tensor) else X
             expected = f"points of {self.num_target_columns} columns"
             raise InputError(f"X of shape {shape!r}: expected {expected}.")
-        query = X.new_zeros(*X.shape[:-1], self.num_query_columns)
-        return torch.cat([query, X, X.new_ones(*X.shape[:-1], 1)], dim=-1)
+
+    def points(self, X: Tensor) -> Points:
+        """Return the values of the function at points ``... x d``, in raw units.
+
+        Raises:
+            InputError: For another number of columns.
+        """
+        self._check_points(X)
+        return Points(self.transform(X))
 
     def transform(self, X: Tensor) -> Tensor:
         """Points ``... x d`` in raw units in the space of ``base_kernel``."""
@@ -115,7 +127,7 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         transformed: Tensor = self.target_transform.transform(X)
         return transformed
 
-    def averages(self, rows: Tensor) -> Averages:
+    def averages(self, rows: Tensor) -> Functionals:
         """What rows ``... x n x (p + d + 1)`` stand for, which are all queries or all points."""
         transform = self.target_transform
         # Nodes that depend on parameters, which are fitted or loaded, belong to one evaluation.
@@ -171,7 +183,7 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
                     return found
         return _Remembered(key, self._of_joint_rule(A))
 
-    def _of_joint_rule(self, A: Tensor) -> Averages:
+    def _of_joint_rule(self, A: Tensor) -> Functionals:
         rule = self.conditional.joint_rule(A)
         nodes = self.transform(rule.nodes)
         if isinstance(rule, SharedNodes):
@@ -245,7 +257,7 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         covariance = torch.cat(blocks, dim=-2)
         return covariance.diagonal(dim1=-2, dim2=-1) if diag else covariance
 
-    def _parts(self, rows: Tensor) -> list[Averages]:
+    def _parts(self, rows: Tensor) -> list[Functionals]:
         """The averages and points of rows in their order, which is the same in all batches."""
         kinds = rows[..., -1].reshape(-1, rows.shape[-2])[0]
         _, counts = kinds.unique_consecutive(return_counts=True)
@@ -257,7 +269,7 @@ class _Remembered:
     """The averages of some rows."""
 
     rows: Tensor
-    averages: Averages
+    averages: Functionals
     reach: Tensor | None = None
     resolution: tuple[int, ...] = (1,)
 

@@ -23,7 +23,7 @@ from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from torch import Tensor
 
 from ax_costaware.exceptions import UnsupportedInputError
-from ax_costaware.models.cached_posterior import any_unit, only_model
+from ax_costaware.models.factor import any_unit, only_model
 
 
 class _MeanSampler(MCSampler):

@@ -71,7 +71,7 @@ class ColumnRules:
         return cls(distinct, their_weights, place)
 
     def sums(self, other: ColumnRules, lengthscales: Tensor) -> Tensor:
-        """Averages of the correlation in each column, ``d x ... x n x m``.
+        """Functionals of the correlation in each column, ``d x ... x n x m``.
 
         Args:
             other: The rules of ``m`` averages.
@@ -96,7 +96,7 @@ class ColumnRules:
         return other.spread(self.spread(sums).mT).mT
 
     def variances(self, lengthscales: Tensor) -> Tensor:
-        """Averages of the correlation within each average, ``d x ... x n``.
+        """Functionals of the correlation within each average, ``d x ... x n``.
 
         Args:
             lengthscales: Of the columns, ``d``.

@@ -246,7 +246,7 @@ class ConditionalMeanProcess(SingleTaskGP):
             # GPyTorch would raise it, too, with a warning.
             Y = training_data.Y
             spread = float(Y.std()) if len(Y) > 1 else 0.0
-            # Averages that are equal are not scaled.
+            # Functionals that are equal are not scaled.
             spread = spread if spread >= StandardizeAnyScale.least_deviation(Y) else 1.0
             given = inputs.get("noise")
             if callable(given):  # what is known of queries that were not asked

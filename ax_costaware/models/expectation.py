@@ -29,7 +29,7 @@ from torch import Tensor
 from torch.quasirandom import SobolEngine
 
 from ax_costaware.exceptions import InputError, UnsupportedInputError
-from ax_costaware.models.cached_posterior import CachedPosterior
+from ax_costaware.models.factor import GPFactor
 from ax_costaware.queries import ProductNodes
 
 # A product rule on a kernel that does not factorise is expanded to its grid up to this size, and
@@ -53,7 +53,7 @@ class BlockSums:
     """
 
     def __init__(
-        self, posterior: CachedPosterior, product: ProductNodes, reference: Tensor | None = None
+        self, posterior: GPFactor, product: ProductNodes, reference: Tensor | None = None
     ) -> None:
         kernel = posterior.separable
         assert kernel is not None
@@ -133,7 +133,7 @@ def expectation_posterior(
         return mean, variance.clamp_min(0.0)
     if weights is not None:
         raise InputError("weights: got a value; ProductNodes bring their own weights.")
-    cached = CachedPosterior.from_model(model, posterior_transform)
+    cached = GPFactor.from_model(model, posterior_transform)
     if cached is None or cached.separable is None:
         points, weights = _joint_nodes(nodes)
         points = points.to(next(model.parameters(), points))

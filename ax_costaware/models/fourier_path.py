@@ -11,13 +11,13 @@ from botorch.utils.sampling import manual_seed
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
-from ax_costaware.models.cached_posterior import CachedPosterior
+from ax_costaware.models.factor import GPFactor
 
 # Random Fourier features of a prior sample, as many as Tay et al. 2023 use (appendix C.2).
 NUM_FOURIER_FEATURES = 1024
 
 
-def has_fourier_features(posterior: CachedPosterior) -> bool:
+def has_fourier_features(posterior: GPFactor) -> bool:
     """Whether BoTorch has Fourier features for the kernel."""
     kernel = posterior.kernel
     while isinstance(kernel, ScaleKernel):
@@ -43,7 +43,7 @@ class FourierPath:
     update: Tensor
 
     @classmethod
-    def draw(cls, posterior: CachedPosterior, seed: int) -> FourierPath:
+    def draw(cls, posterior: GPFactor, seed: int) -> FourierPath:
         """Draw with Matheron's rule (Wilson et al. 2020), reproducibly under ``seed``.
 
         The sample of a function that is to be minimised is that of its negative, turned over.

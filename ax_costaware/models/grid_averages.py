@@ -1,4 +1,4 @@
-r"""Averages over two dependent columns within bounds, for a squared-exponential kernel.
+r"""Functionals over two dependent columns within bounds, for a squared-exponential kernel.
 
 Such a kernel is a polynomial of each of its columns to many digits, of a low degree unless its
 length-scales are short beside the bounds. So the average of one with any law is the average of its
@@ -21,8 +21,8 @@ from botorch.sampling.pathwise.features import KernelFeatureMap
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from ax_costaware.models.averages import Averages, Points, lengthscales, outputscale
 from ax_costaware.models.column_rules import kept_last
+from ax_costaware.models.functionals import Functionals, Points, lengthscales, outputscale
 from ax_costaware.queries import PairNodes
 
 MOST_SIDE = 201
@@ -31,8 +31,8 @@ cube, needs fewer, and down to a hundredth these do; with 256 a decision takes 6
 
 
 @dataclass(frozen=True, eq=False)
-class GridAverages(Averages):
-    """Averages as weights of the points of one grid over two columns."""
+class GridAverages(Functionals):
+    """Functionals as weights of the points of one grid over two columns."""
 
     bounds: Tensor
     """Of the grid, ``2 x 2``: lower bounds, upper bounds."""
@@ -41,7 +41,7 @@ class GridAverages(Averages):
     """``... x n x m1 x m2``, for Chebyshev points of the first column and of the second; some are
     negative."""
 
-    def covariance(self, other: Averages, kernel: Kernel) -> Tensor:
+    def covariance(self, other: Functionals, kernel: Kernel) -> Tensor:
         """Products of the weights with the covariance of the grid, and with that of points."""
         if isinstance(other, Points):
             columns = self.points(), other.nodes.unbind(-1), lengthscales(kernel, 2)

@@ -142,6 +142,14 @@ class SeparableKernel:
             )
         return log_k
 
+    def covariances(self, a: Tensor, b: Tensor) -> Tensor:
+        """Return covariances ``... x p x q`` of points ``... x p x d`` and ``... x q x d``."""
+        return self.outputscale * self.log_factor(a, b, b.new_ones(b.shape[-1])).exp()
+
+    def variances(self, points: Tensor) -> Tensor:
+        """Return prior variances ``...`` of points ``... x d``."""
+        return self.outputscale.expand(points.shape[:-1])
+
 
 def _log_matern(distance: Tensor, nu: float) -> Tensor:
     """Log of the Matern correlation at a distance in length-scales, ``nu`` in 1/2, 3/2, 5/2."""

@@ -30,11 +30,10 @@ from torch import Tensor
 
 from ax_costaware.costs.cost_model import ANY_TRIAL, TrialContext
 from ax_costaware.exceptions import InputError
-from ax_costaware.models.cached_posterior import CachedPosterior
 from ax_costaware.models.choice_kernel import ChoiceMaternKernel
 from ax_costaware.models.configurable_gp import search_by_logarithms
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
-from ax_costaware.models.point_posterior import FactoredPosterior
+from ax_costaware.models.posterior import ExactPosterior
 from ax_costaware.queries.argument_checks import checked_bounds, first_bad, one_of
 
 CostKind: TypeAlias = Literal["gp", "linear", "trend"]
@@ -107,9 +106,7 @@ class LogNormalCostModel:
         # The variance of the logarithm of the cost from trial to trial.
         self._scatter = self._scale.square() * model.likelihood.noise.reshape(())
         self._num_inputs = inputs.shape[-1]
-        cached = CachedPosterior.from_model(model)
-        assert cached is not None
-        self._posterior = FactoredPosterior(cached)
+        self._posterior = ExactPosterior.of(model)
 
     def log_moments(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of the natural logarithm of what the next trial costs.
@@ -196,9 +193,9 @@ class LogNormalCostModel:
             Mean and variance, each ``n``, of the natural logarithm of the costs; the variance
             counts the scatter from trial to trial.
         """
-        posterior = self._posterior.posterior
-        precision = posterior.inverse.diagonal()
-        mean = posterior.prior_mean + posterior.y - posterior.alpha / precision
+        factor = self._posterior.factor
+        precision = factor.inverse.diagonal()
+        mean = factor.prior_mean + factor.y - factor.alpha / precision
         return self._center + self._scale * mean, self._scale.square() / precision
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 
-from ax_costaware.models.cached_posterior import least
+from ax_costaware.models.factor import least
 
 # Rows times nodes times training points held at once: 2^19 doubles are 4 MiB, which stays in the
 # cache of one core and keeps the peak memory of a decision flat however many rows there are.

@@ -9,7 +9,7 @@ from botorch.models.transforms.input import Normalize
 from gpytorch.kernels import Kernel, RBFKernel, RQKernel, ScaleKernel
 from torch import Tensor
 
-from ax_costaware.models import ConditionalMeanProcess, IndirectPosterior
+from ax_costaware.models import ConditionalMeanProcess, ExactPosterior
 from ax_costaware.queries import FiniteConditional, GaussianConditional, LearnedConditional
 
 BOUNDS = torch.tensor([[-5.0, 0.0], [10.0, 15.0]], dtype=torch.double)
@@ -89,5 +89,5 @@ def arms_model(
     )
 
 
-def posterior_of(model: ConditionalMeanProcess) -> IndirectPosterior:
-    return IndirectPosterior.of(model)
+def posterior_of(model: ConditionalMeanProcess) -> ExactPosterior:
+    return ExactPosterior.of(model)

@@ -26,7 +26,7 @@ from ax_costaware.acquisition.batch_knowledge import (
 )
 from ax_costaware.acquisition.partial_query import QueryNodes
 from ax_costaware.acquisition.starts import SearchDomain
-from ax_costaware.models.point_posterior import ModelPosterior, PointPosterior
+from ax_costaware.models.posterior import FunctionalPosterior, ModelPosterior
 from ax_costaware.models.standardize import StandardizeAnyScale
 from ax_costaware.queries import Uniform, sobol_nodes
 
@@ -60,7 +60,7 @@ def candidates(model: SingleTaskGP) -> Candidates:
     second, weights = torch.tensor([0.1, 0.5, 0.8]).double(), torch.tensor([0.3, 0.5, 0.2]).double()
     points = torch.stack([first, torch.full_like(first, 0.5)], dim=-1)
     membership = torch.block_diag(*[weights.unsqueeze(-1)] * len(first))
-    return Candidates(PointPosterior.of(model), points, grid(first, second), membership)
+    return Candidates(FunctionalPosterior.of(model), points, grid(first, second), membership)
 
 
 def gain_of(found: Candidates, landing: Tensor, z: Tensor) -> float:
@@ -96,7 +96,7 @@ def test_the_gain_is_that_of_models_which_have_seen_the_outcomes() -> None:
 def test_one_trial_and_two_candidates_have_a_closed_form() -> None:
     model = gp()
     nodes = torch.tensor([[0.2, 0.3], [0.3, 0.5]]).double()
-    found = Candidates(PointPosterior.of(model), nodes, nodes, torch.eye(2).double())
+    found = Candidates(FunctionalPosterior.of(model), nodes, nodes, torch.eye(2).double())
     landing = torch.tensor([[0.4, 0.7]]).double()
     posterior = model.posterior(torch.cat([nodes, landing]))
     mean = posterior.mean.squeeze(-1)
@@ -119,7 +119,7 @@ def test_what_is_known_already_gains_nothing_and_more_trials_gain_more() -> None
     assert 0 < one < many
     model.posterior(fresh)  # makes what conditioning starts from
     seen = model.condition_on_observations(fresh.repeat(200, 1), torch.zeros(400, 1).double())
-    after = Candidates(PointPosterior.of(seen), found.points, found.nodes, found.membership)
+    after = Candidates(FunctionalPosterior.of(seen), found.points, found.nodes, found.membership)
     assert gain_of(after, fresh[:1], z[:1]) < 0.01 * one
 
 
@@ -166,8 +166,8 @@ def test_with_bounds_the_gain_is_an_integral_over_both_outcomes(bound: float) ->
     left = np.sqrt(v - steep**2)[:, None]
     chance = norm.cdf((bound - b[:, None] - steep[:, None] * z) / left)[:, None, :]
     expected = deployed(mean, chance).mean() - deployed(a, norm.cdf((bound - b) / np.sqrt(v)))
-    found = Candidates(PointPosterior.of(model), nodes, nodes, torch.eye(3).double())
-    seen = replace(found, posterior=PointPosterior.of(other))
+    found = Candidates(FunctionalPosterior.of(model), nodes, nodes, torch.eye(3).double())
+    seen = replace(found, posterior=FunctionalPosterior.of(other))
     count = 200_000
     gain = expected_gain(
         found.told(landing, normal(1, count)),
@@ -184,13 +184,13 @@ def gains(
     bounds: Sequence[tuple[SingleTaskGP, float]] = (),
 ) -> list[float]:
     """Of two control sets: the first input, and both."""
-    limits = [(PointPosterior.of(other), below(bound)) for other, bound in bounds]
+    limits = [(FunctionalPosterior.of(other), below(bound)) for other, bound in bounds]
     box = torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double()
     nodes, weights = sobol_nodes([Uniform(0, 1)] * 2, 16)
     controls = [[0], [0, 1]]
     transform = ScalarizedPosteriorTransform(torch.tensor([sign]).double())
     return batch_knowledge(
-        PointPosterior.of(model, transform),
+        FunctionalPosterior.of(model, transform),
         [QueryNodes(nodes, weights, columns) for columns in controls],
         controls,
         SearchDomain(box, box.mean(dim=0), (), (), {}),
@@ -231,7 +231,7 @@ def test_any_model_with_a_joint_posterior_will_do() -> None:
     X = torch.rand(8, 2, generator=torch.Generator().manual_seed(0)).double()
     model = SingleTaskGP(X, X.sum(dim=-1, keepdim=True).sin(), outcome_transform=Standardize(1))
     model.eval()
-    quick, slow = PointPosterior.of(model), ModelPosterior(model, None)
+    quick, slow = FunctionalPosterior.of(model), ModelPosterior(model, None)
     points = grid(*[torch.linspace(0, 1, 4, dtype=torch.double)] * 2)
     with torch.no_grad():
         for ours, theirs in zip(quick.joint(points), slow.joint(points), strict=True):

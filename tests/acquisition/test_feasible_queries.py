@@ -19,7 +19,7 @@ from ax_costaware.acquisition.objectives import FeasibleQueries
 from ax_costaware.acquisition.partial_query import QueryNodes
 from ax_costaware.core.constraints import OutcomeConstraint
 from ax_costaware.exceptions import InputError
-from ax_costaware.models.point_posterior import PointPosterior
+from ax_costaware.models.posterior import FunctionalPosterior
 from ax_costaware.queries import sobol_nodes
 from ax_costaware.queries.marginals import Uniform
 
@@ -42,7 +42,7 @@ def gp(seed: int, product: bool = True) -> SingleTaskGP:
 
 def feasible(product: bool = True, **more: Any) -> FeasibleQueries:
     outcomes = [
-        (PointPosterior.of(gp(seed, product)), LogProbability(bound.log_probability))
+        (FunctionalPosterior.of(gp(seed, product)), LogProbability(bound.log_probability))
         for seed, bound in enumerate(BOUNDS, start=1)
     ]
     return FeasibleQueries(outcomes, **more)

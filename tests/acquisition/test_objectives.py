@@ -18,7 +18,7 @@ from ax_costaware.acquisition.objectives import (
 )
 from ax_costaware.acquisition.partial_query import QueryNodes
 from ax_costaware.exceptions import InputError
-from ax_costaware.models.point_posterior import COARSE_NODES, ModelPosterior, PointPosterior
+from ax_costaware.models.posterior import COARSE_NODES, FunctionalPosterior, ModelPosterior
 from ax_costaware.queries import ProductNodes
 
 NAMES = ["ucb", "lcb", "mean", "ei", "upper", "lower"]
@@ -89,7 +89,7 @@ def _criterion(acquisition, beta=2.0, best_f=1.0):
 
 def _objective(model, laws, acquisition, transform=None, pending=None, best_f=1.0):
     """For all control sets together, on a product kernel where all nodes are fixed."""
-    posterior = PointPosterior.of(model, transform, pending)
+    posterior = FunctionalPosterior.of(model, transform, pending)
     if acquisition == "ts":
         posterior = sampled(posterior, model, transform, 5)
     criterion = _criterion(acquisition, best_f=best_f)
@@ -386,7 +386,7 @@ def test_screening_where_the_part_has_no_weight_is_finite(model):
 
 
 def test_a_model_without_a_cached_factor_is_asked_itself(rule):
-    posterior = PointPosterior.of(_linear_mean_model())
+    posterior = FunctionalPosterior.of(_linear_mean_model())
     assert isinstance(posterior, ModelPosterior)
 
 

@@ -30,7 +30,7 @@ from ax_costaware.acquisition.cost_aware_analytic import CostAwareAnalyticAcquis
 from ax_costaware.costs import TrialContext, log_cost_function
 from ax_costaware.costs.cost_model import ANY_TRIAL
 from ax_costaware.exceptions import InputError, UnsupportedInputError
-from ax_costaware.models import LogNormalCostModel, PointPosterior
+from ax_costaware.models import FunctionalPosterior, LogNormalCostModel
 from ax_costaware.queries import AffineCost
 
 D = 2
@@ -196,8 +196,8 @@ def test_an_ensemble_is_averaged() -> None:
     assert best == pytest.approx(float(means.max()), rel=1e-6)
     assert row == int(means.argmax())
     # Mean and variance of a draw from one of the members, each as likely.
-    mean, variance = PointPosterior.of(model).mixture(X)
-    parts = [PointPosterior.of(member)(X) for member in members]
+    mean, variance = FunctionalPosterior.of(model).mixture(X)
+    parts = [FunctionalPosterior.of(member)(X) for member in members]
     second_moment = sum(v + m.square() for m, v in parts) / 2
     assert torch.allclose(mean, means, rtol=1e-6)
     assert torch.allclose(variance, second_moment - means.square(), rtol=1e-5)

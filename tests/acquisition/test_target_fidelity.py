@@ -21,7 +21,7 @@ from ax_costaware.acquisition import LogTargetImprovementPerCost
 from ax_costaware.acquisition.target_fidelity import LogChanceAtTarget, at_target
 from ax_costaware.exceptions import InputError
 from ax_costaware.models import FidelityGP
-from ax_costaware.models.point_posterior import ModelPosterior, PointPosterior
+from ax_costaware.models.posterior import FunctionalPosterior, ModelPosterior
 from ax_costaware.queries import AffineCost
 from tests.repeats import mostly_slow
 
@@ -164,7 +164,7 @@ def test_the_chance_is_that_of_outcomes_after_which_it_is_likely_enough(
 ) -> None:
     """By quadrature over outcomes, each of which the model is conditioned on."""
     model, (lower, upper), enough = model_of(), ends, 0.8
-    found = LogChanceAtTarget([(PointPosterior.of(model), ends)], TARGET, enough)
+    found = LogChanceAtTarget([(FunctionalPosterior.of(model), ends)], TARGET, enough)
     nodes = torch.linspace(-9.0, 9.0, 4001, dtype=torch.double)
     density = (-0.5 * nodes.square()).exp() * (nodes[1] - nodes[0]) / math.sqrt(2 * math.pi)
     normal = torch.distributions.Normal(0.0, 1.0)
@@ -187,7 +187,7 @@ def test_the_chance_is_that_of_outcomes_after_which_it_is_likely_enough(
 
 
 def test_the_chance_has_the_gradients_of_finite_differences() -> None:
-    found = LogChanceAtTarget([(PointPosterior.of(model_of()), (-1.0, 1.4))], TARGET, 0.9)
+    found = LogChanceAtTarget([(FunctionalPosterior.of(model_of()), (-1.0, 1.4))], TARGET, 0.9)
     X = points(4, 1).requires_grad_(True)
     assert torch.autograd.gradcheck(found, (X,), atol=1e-5)
 

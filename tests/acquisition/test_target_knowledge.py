@@ -7,10 +7,10 @@ import torch
 from scipy.stats import norm
 
 from ax_costaware.acquisition.batch_knowledge import target_knowledge_per_cost
-from ax_costaware.models import IndirectPosterior
+from ax_costaware.models import ExactPosterior
 from tests.acquisition.indirect_models import line_model
 
-POSTERIOR = IndirectPosterior.of(line_model())
+POSTERIOR = ExactPosterior.of(line_model())
 OPTIMA, BEST = torch.tensor([[1.0], [0.97]]).double(), torch.tensor([[0.2]]).double()
 QUERIES = torch.linspace(0, 1, 11, dtype=torch.double).unsqueeze(-1)
 
@@ -26,9 +26,9 @@ def worth(
 def test_one_query_is_worth_what_it_is_between_two_points() -> None:
     points = torch.cat([OPTIMA[:1], BEST])
     with torch.no_grad():
-        mean = POSTERIOR.target_mean(points)
-        _, variance, cross = POSTERIOR.joint_with(points)(QUERIES)
-        slope = cross / (variance + POSTERIOR.noise_of(QUERIES)).sqrt().unsqueeze(-1)
+        mean = POSTERIOR.latent.mean(points)
+        _, variance, cross = POSTERIOR.beside(POSTERIOR.latent.functionals(points))(QUERIES)
+        slope = cross / (variance + POSTERIOR.noise_at(QUERIES)).sqrt().unsqueeze(-1)
     told = int(slope[:, 0].abs().argmax())
     spread = float((slope[told, 0] - slope[told, 1]).abs())
     far = float((mean[0] - mean[1]).abs()) / spread

@@ -106,7 +106,7 @@ def test_choices_are_kept_and_the_other_columns_climb() -> None:
         highest = TargetPaths(posterior, 16, 4)(X).amax(dim=-1)
     assert bool((outputs >= highest - 1e-6).all())
     best, mean, _ = best_target(posterior, space)
-    assert float(mean[0]) >= float(posterior.target_moments(X)[0].max().detach()) - 1e-6
+    assert float(mean[0]) >= float(posterior.latent(X)[0].max().detach()) - 1e-6
     assert best[0, 0] in (-5.0, -3.0, 2.0, 10.0)
 
 
@@ -137,7 +137,7 @@ def test_a_kernel_without_features_is_sampled_jointly() -> None:
     posterior = posterior_of(indirect_model(kernel=rational_quadratic()))
     inputs, outputs = sample_optima(posterior, SPACE, 8, seed=1)
     assert inputs.shape == (8, 2)
-    mean, variance = posterior.target_moments(inputs)
+    mean, variance = posterior.latent(inputs)
     assert bool(((outputs - mean).abs() < 6 * variance.sqrt()).all())
 
 
@@ -166,23 +166,23 @@ def test_the_best_point_and_the_other_local_optima(learned: bool) -> None:
     posterior = posterior_of(indirect_model(40, learned))
     X, mean, variance = best_target(posterior, SPACE, num_restarts=12)
     with torch.no_grad():
-        on_grid, _ = posterior.target_moments(grid())
+        on_grid, _ = posterior.latent(grid())
         values = on_grid.reshape(201, 201)
     assert float(mean[0]) >= float(values.max()) - 1e-9
     assert bool((mean.diff() <= 0).all())
-    assert torch.allclose(torch.stack(posterior.target_moments(X)), torch.stack([mean, variance]))
+    assert torch.allclose(torch.stack(posterior.latent(X)), torch.stack([mean, variance]))
     # Each is at least as high as what is near it.
     steps = 0.02 * torch.randn(200, 2, generator=torch.Generator().manual_seed(0)).double()
     for x, height in zip(X, mean, strict=True):
         near = (x + steps).clamp(*BOUNDS)
-        assert float(posterior.target_moments(near)[0].max().detach()) <= float(height) + 1e-6
+        assert float(posterior.latent(near)[0].max().detach()) <= float(height) + 1e-6
     assert float(torch.pdist(X).min()) > 0.1
 
 
 def test_the_best_of_a_finite_space() -> None:
     posterior, candidates = posterior_of(indirect_model()), grid(30)
     X, mean, variance = best_target(posterior, TargetSpace(BOUNDS, candidates=candidates), 5)
-    values, _ = posterior.target_moments(candidates)
+    values, _ = posterior.latent(candidates)
     assert torch.equal(mean, values.sort(descending=True)[0][:5])
     assert X.shape == (5, 2)
     assert variance.shape == (5,)

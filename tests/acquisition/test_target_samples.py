@@ -87,7 +87,7 @@ def test_the_best_of_another_function() -> None:
         found, mean, _ = best_target(posterior, space, function=function)
         assert float(found[0, 0]) == pytest.approx(0.4, abs=2e-3)
         with torch.no_grad():
-            assert torch.allclose(mean, posterior.target_mean(found))
+            assert torch.allclose(mean, posterior.latent.mean(found))
 
 
 @pytest.mark.parametrize("bounds", [(-math.inf, 0.1), (0.0, math.inf), (-0.2, 0.3)])
@@ -97,9 +97,11 @@ def test_the_information_of_a_bound(bounds: tuple[float, float]) -> None:
     points = torch.tensor([[0.1], [0.5], [0.8]], dtype=torch.double)
     queries = torch.tensor([[0.3], [0.75]], dtype=torch.double)
     posterior = posterior_of(model)
-    mean, variance = (m.detach().numpy() for m in posterior.target_moments(points))
-    _, own, covariance = (m.detach().numpy() for m in posterior.joint_with(points)(queries))
-    noise = posterior.noise_of(queries).detach().numpy()
+    mean, variance = (m.detach().numpy() for m in posterior.latent(points))
+    _, own, covariance = (
+        m.detach().numpy() for m in posterior.beside(posterior.latent.functionals(points))(queries)
+    )
+    noise = posterior.noise_at(queries).detach().numpy()
 
     def information(gamma: float, rho: float) -> float:
         total = norm.cdf(gamma)

@@ -10,7 +10,7 @@ from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 
 from ax_costaware import QueryRule, complete_trial, costly_feedback_strategy, query, recommend
 from ax_costaware.ax_bridge.node import fitted_problem
-from ax_costaware.models.posterior_now import PosteriorNow
+from ax_costaware.models.posterior import ExactPosterior
 from tests.ax.feedback_toy import FAST, arm_of, record
 
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -80,7 +80,7 @@ def test_the_record_is_of_the_arm(mixed: Client) -> None:
     (index,) = mixed.get_next_trials(max_trials=1)
     decision = record(mixed, index)["decision"]
     problem = fitted_problem(mixed._experiment, mixed._generation_strategy)
-    posterior = PosteriorNow(problem.model, decision["now"], problem.direction, None)
+    posterior = ExactPosterior.of(problem.model, problem.direction, None).at_time(decision["now"])
     mean, variance = posterior(problem.space.encode([arm_of(mixed, index)]))
     assert -mean.item() == pytest.approx(decision["mean"], abs=1e-6)
     assert variance.sqrt().item() == pytest.approx(decision["standard_deviation"], abs=1e-5)

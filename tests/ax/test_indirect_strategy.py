@@ -153,8 +153,8 @@ def test_where_no_query_tells_anything() -> None:
     region = method.region(problem, money, decision_seed(method.seed, problem.next_index))
     nothing: Any = lambda X: 0.0 * X.sum(dim=(-2, -1))  # noqa: E731
     chosen = method.choose(problem, region, nothing, money)
-    _, variance = posterior(problem).moments(region.starts)
-    _, own = posterior(problem).moments(chosen.query.unsqueeze(0))
+    _, variance = posterior(problem)(region.starts)
+    _, own = posterior(problem)(chosen.query.unsqueeze(0))
     assert float(own) == pytest.approx(float(variance.max()))
     assert chosen.information == 0.0
 

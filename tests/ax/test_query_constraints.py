@@ -14,7 +14,7 @@ import ax_costaware as ac
 from ax_costaware.analysis import overview
 from ax_costaware.ax_bridge.node import fitted_problem
 from ax_costaware.models import ConditionalMeanProcess, TimeVaryingGP
-from ax_costaware.models.cached_posterior import only_model
+from ax_costaware.models.factor import only_model
 from tests.ax import feedback_toy, indirect_toy, toy, tree_toy
 from tests.fresh import FreshProcess
 from tests.repeats import mostly_slow

@@ -13,7 +13,7 @@ from ax.exceptions.core import UserInputError
 
 import ax_costaware as ac
 from ax_costaware.ax_bridge.node import fitted_problem, node_of
-from ax_costaware.models.cached_posterior import only_model
+from ax_costaware.models.factor import only_model
 from tests.ax import feedback_toy, indirect_toy, tree_toy
 from tests.ax import gittins_toy as toy
 from tests.ax import toy as control_sets_toy

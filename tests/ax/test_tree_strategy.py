@@ -111,7 +111,7 @@ def test_noise_of_levels() -> None:
     run_trials(client, 5)
     _, problem = now(client)
     rows = problem.space.encode([{"level": level, "x1": 5.0, "x2": 0.0} for level in range(4)])
-    assert posterior(problem).noise_of(rows).tolist() == pytest.approx([sd**2 for sd in noise])
+    assert posterior(problem).noise_at(rows).tolist() == pytest.approx([sd**2 for sd in noise])
     model: Any = problem.model
     assert model.likelihood.noise.tolist() == pytest.approx([0.16] + 4 * [0.09])
     fitted = make_client(hyperparameters=None, noise=0.1)
@@ -123,7 +123,7 @@ def test_noise_of_levels() -> None:
     model = problem.model
     assert model.likelihood.noise.tolist() == pytest.approx([1e-4, 1e-4])
     rows = problem.space.encode([{"level": 2, "x1": 1.25, "x2": 1.25}])
-    assert posterior(problem).noise_of(rows).item() == pytest.approx(0.25)
+    assert posterior(problem).noise_at(rows).item() == pytest.approx(0.25)
 
 
 def test_batches_and_attached_cells() -> None:

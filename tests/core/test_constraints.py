@@ -34,7 +34,7 @@ from ax_costaware.methods import Gittins
 from ax_costaware.methods.gittins import ACQUISITIONS
 from ax_costaware.methods.gittins.assessment import assess
 from ax_costaware.methods.gittins.search import Search
-from ax_costaware.models.point_posterior import PointPosterior
+from ax_costaware.models.posterior import FunctionalPosterior
 from ax_costaware.space import Range, Space
 from ax_costaware.space.parameters import Row
 from tests.short_searches import full_searches
@@ -271,7 +271,7 @@ def test_what_no_float_tells_from_impossible_is_still_ordered() -> None:
     problem = replace(simulation.problem(), constraints=(far,))
     ranked = simulation.method.recommend(problem)
     assert {best.feasibility for best in ranked} == {0.0}
-    read = PointPosterior.of(far.fit())
+    read = FunctionalPosterior.of(far.fit())
     with torch.no_grad():
         mean, variance = read(problem.space.encode([best.parameters for best in ranked]))
     z = ((-1e3 - mean) / variance.sqrt()).tolist()

@@ -102,7 +102,7 @@ def test_equal_costs(kind: Any, n: int) -> None:
 def test_leaving_one_out_is_a_regression_without_it(kind: Any) -> None:
     X, cost = _inputs(12, 2), _wiggly(_inputs(12, 2))
     model = LogNormalCostModel(X, cost, kind, _bounds(2))
-    posterior = model._posterior.posterior  # type: ignore[attr-defined]
+    posterior = model._posterior.factor  # type: ignore[attr-defined]
     with torch.no_grad():
         K = posterior.kernel(posterior.X).to_dense().numpy()
     noise, prior_mean = float(posterior.noise[0]), float(posterior.prior_mean)
@@ -136,7 +136,7 @@ def test_the_error_is_that_of_the_mean(kind: Any) -> None:
     model = LogNormalCostModel(X, _wiggly(X, 0.3), kind, _bounds(1))
     Xt = _inputs(3, seed=4)
     mean, variance = model.log_moments(Xt)
-    noise = model._posterior.posterior.noise[0]
+    noise = model._posterior.factor.noise[0]
     scatter = float(noise * model._scale.square())
     draws = torch.randn(10**6, 1, dtype=torch.double, generator=torch.Generator().manual_seed(2))
     expected = (mean + (variance - scatter).sqrt() * draws + scatter / 2).exp()

@@ -1,4 +1,4 @@
-"""Averages over two dependent columns that are clipped, against integrals."""
+"""Functionals over two dependent columns that are clipped, against integrals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scipy.special import ndtr
 from torch import Tensor
 
 from ax_costaware.models import AverageKernel
-from ax_costaware.models.averages import JointAverages
+from ax_costaware.models.functionals import JointAverages
 from ax_costaware.models.grid_averages import MOST_SIDE, GridAverages, side_of
 from ax_costaware.queries import GaussianConditional
 from tests.repeats import mostly_slow

@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.models import LogNormalCostModel, PointPosterior
+from ax_costaware.models import FunctionalPosterior, LogNormalCostModel
 from ax_costaware.models.log_normal_cost import CostKind
 
 KINDS: list[CostKind] = ["gp", "linear", "trend"]
@@ -43,7 +43,7 @@ def _fitted(kind: CostKind, n: int = 15, **options: Any) -> LogNormalCostModel:
 
 def _prior_covariance(model: LogNormalCostModel, A: Any, B: Any) -> Any:
     """Of the scaled logarithms, with the hyperparameters of the fit."""
-    kernel = model._posterior.posterior.kernel
+    kernel = model._posterior.factor.kernel
     line = 0.0
     if model.kind != "gp":
         line = float(kernel.kernels[0].variance) * (A - 0.5) @ (B - 0.5).T
@@ -62,8 +62,8 @@ def test_moments_are_those_of_the_regression(kind: CostKind) -> None:
     y = _costs(X).log().numpy()
     center = y.mean()
     scale = math.sqrt((((y - center) ** 2).sum() + 1) / 15)
-    prior_mean = float(model._posterior.posterior.prior_mean)
-    noise = float(model._posterior.posterior.noise[0])
+    prior_mean = float(model._posterior.factor.prior_mean)
+    noise = float(model._posterior.factor.noise[0])
     K = _prior_covariance(model, X.numpy(), X.numpy()) + noise * np.eye(15)
     k = _prior_covariance(model, Xt.numpy(), X.numpy())
     residual = (y - center) / scale - prior_mean
@@ -297,7 +297,7 @@ def test_the_gp_bends_and_the_line_does_not() -> None:
 
 def test_the_posterior_is_kept_not_recomputed(monkeypatch: pytest.MonkeyPatch) -> None:
     model = _fitted("gp", n=5)
-    monkeypatch.setattr(PointPosterior, "of", None)
+    monkeypatch.setattr(FunctionalPosterior, "of", None)
     assert model.expected_cost(_inputs(3)).shape == (3,)
     assert not model.expected_cost(_inputs(3)).requires_grad
 

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.models import TimeVaryingGP
-from ax_costaware.models.point_posterior import FactoredPosterior, PointPosterior
+from ax_costaware.models.posterior import ExactPosterior, FunctionalPosterior
 from ax_costaware.models.time_varying_gp import PRIOR_FORGETTING
 
 # The tests are about the model, also of outcomes and inputs as they come.
@@ -280,13 +280,13 @@ def test_the_factored_posterior_reads_it() -> None:
     model = TimeVaryingGP(*data())
     pending = at(29.0, n=2)
     for read in (model, ModelListGP(model)):
-        found = PointPosterior.of(read)
-        assert isinstance(found, FactoredPosterior)
+        found = FunctionalPosterior.of(read)
+        assert isinstance(found, ExactPosterior)
         mean, variance = found(at(30.0))
         posterior = model.posterior(at(30.0))
         assert torch.allclose(mean, posterior.mean.squeeze(-1), rtol=1e-9)
         assert torch.allclose(variance, posterior.variance.squeeze(-1), rtol=1e-7)
-        believed_mean, believed_variance = PointPosterior.of(read, X_pending=pending)(at(30.0))
+        believed_mean, believed_variance = FunctionalPosterior.of(read, X_pending=pending)(at(30.0))
         assert torch.allclose(believed_mean, mean, rtol=1e-8)
         assert bool((believed_variance < variance).all())
 

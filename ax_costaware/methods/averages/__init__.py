@@ -48,7 +48,7 @@ from ax_costaware.methods.averages.law import (
 from ax_costaware.methods.stopping import NUM_AHEAD, at_price
 from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
 from ax_costaware.models.fixed_hyperparameters import FixedConditionalMeanProcess
-from ax_costaware.models.indirect_posterior import IndirectPosterior
+from ax_costaware.models.posterior import ExactPosterior
 from ax_costaware.queries import Conditional
 from ax_costaware.queries.argument_checks import (
     at_least,
@@ -300,7 +300,7 @@ class Targets(Method):
         acquisition, (chosen, chosen_why, details) = self._chosen(problem, region, money, optima)
         best = self.recommend(problem)[0]
         with torch.no_grad():
-            mean, variance = map(float, believed.moments(chosen.point.unsqueeze(0)))
+            mean, variance = map(float, believed(chosen.point.unsqueeze(0)))
         (row,) = problem.space.decode(chosen.point.unsqueeze(0))
         cost = self.cost_at(row)
         assert cost is not None, "what a query costs is declared"
@@ -362,14 +362,14 @@ class Targets(Method):
     def expected(self, problem: Problem, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
         """Posterior mean and variance of the averages that queries are answered by."""
         with torch.no_grad():
-            mean, variance = posterior(problem).moments(problem.space.encode(rows))
+            mean, variance = posterior(problem)(problem.space.encode(rows))
         return problem.sign * mean, variance
 
     def log_chances(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
         """As for any method, of the averages that queries are answered by."""
         if not problem.constraints:
             return None
-        averages = Feasibility(problem.constraints, read=lambda m: IndirectPosterior.of(m).moments)
+        averages = Feasibility(problem.constraints, read=lambda m: ExactPosterior.of(m))
         with torch.no_grad():
             return averages(problem.space.encode(rows))
 

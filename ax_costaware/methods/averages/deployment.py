@@ -15,14 +15,14 @@ from ax_costaware.acquisition.local_search import is_flat
 from ax_costaware.acquisition.target_optima import TargetSpace, best_target
 from ax_costaware.core.constraints import Feasibility, feasible_first
 from ax_costaware.core.problem import Best, Problem
-from ax_costaware.models.indirect_posterior import IndirectPosterior
+from ax_costaware.models.posterior import ExactPosterior
 
 _SPREAD = 256
 """Points by which the least value of the objective is told."""
 
 
 def best_points(
-    problem: Problem, now: IndirectPosterior, space: TargetSpace, feasible: float, seed: int
+    problem: Problem, now: ExactPosterior, space: TargetSpace, feasible: float, seed: int
 ) -> list[tuple[list[float], float, float, float | None]]:
     """The local optima of the posterior mean over points, best first; of a flat one, the surest.
 
@@ -40,18 +40,18 @@ def best_points(
         likely it is to keep to all outcome constraints, None where there are none.
     """
     with torch.no_grad():
-        means = now.target_mean(space.sobol(_SPREAD, seed))
+        means = now.latent.mean(space.sobol(_SPREAD, seed))
     if not problem.constraints:
-        surest = (lambda X: -now.target_moments(X)[1]) if is_flat(means) else None
+        surest = (lambda X: -now.latent(X)[1]) if is_flat(means) else None
         X, mean, variance = best_target(now, space, seed=seed, function=surest)
         moments = zip(X.tolist(), mean.tolist(), variance.tolist(), strict=True)
         return [(*found, None) for found in moments]
     log_probability = Feasibility(
-        problem.constraints, read=lambda model: IndirectPosterior.of(model).target_moments
+        problem.constraints, read=lambda model: ExactPosterior.of(model).latent
     )
 
     def limited(X: Tensor) -> Tensor:
-        height = (now.target_mean(X) - means.min()).clamp_min(0.0)
+        height = (now.latent.mean(X) - means.min()).clamp_min(0.0)
         return height * log_probability.enough(X, feasible)
 
     for function in (limited, log_probability):

@@ -16,7 +16,7 @@ from ax_costaware.acquisition import (
 from ax_costaware.acquisition.conditional_entropy_search import BoundInformation
 from ax_costaware.acquisition.target_samples import TargetBound
 from ax_costaware.core.problem import Problem
-from ax_costaware.models.indirect_posterior import IndirectPosterior
+from ax_costaware.models.posterior import ExactPosterior
 
 Information: TypeAlias = Literal[
     "joint_entropy", "max_value_entropy", "max_value_entropy_noise_aware"
@@ -31,7 +31,7 @@ _MOST_AT_ONCE = 4096
 """Queries whose information is worked out together."""
 
 
-def posterior(problem: Problem, pending: bool = False) -> IndirectPosterior:
+def posterior(problem: Problem, pending: bool = False) -> ExactPosterior:
     """The posterior of averages and points, with the sign of maximisation.
 
     Args:
@@ -39,7 +39,7 @@ def posterior(problem: Problem, pending: bool = False) -> IndirectPosterior:
         pending: Whether queries under evaluation are taken for answered.
     """
     X_pending = problem.X_pending if pending else None
-    return IndirectPosterior.of(problem.model, problem.direction, X_pending)
+    return ExactPosterior.of(problem.model, problem.direction, X_pending)
 
 
 class AllOutcomes(AcquisitionFunction):
@@ -74,8 +74,7 @@ def information_of(
 def bounds_of(problem: Problem) -> list[TargetBound]:
     """The outcome constraints, as bounds on points."""
     return [
-        TargetBound(IndirectPosterior.of(bound.model()), *bound.ends)
-        for bound in problem.constraints
+        TargetBound(ExactPosterior.of(bound.model()), *bound.ends) for bound in problem.constraints
     ]
 
 
@@ -91,7 +90,7 @@ def nats_and_worth(
         nats = torch.cat([information(part) for part in A.unsqueeze(-2).split(_MOST_AT_ONCE)])
         if bool((nats > 0).any()):
             return nats, nats
-        return nats, posterior(problem, pending=True).moments(A)[1]
+        return nats, posterior(problem, pending=True)(A)[1]
 
 
 def subject_of(information: AcquisitionFunction, minimize: bool) -> str:

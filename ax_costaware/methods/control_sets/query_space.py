@@ -36,7 +36,7 @@ from ax_costaware.methods.control_sets.learned import (
 )
 from ax_costaware.methods.costs import MOST_VALUES
 from ax_costaware.models import expectation_posterior
-from ax_costaware.models.point_posterior import PointPosterior, QueryMoments
+from ax_costaware.models.posterior import FunctionalPosterior
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.joint import NodesGiven, Placement
 from ax_costaware.queries.marginals import Marginal
@@ -235,7 +235,7 @@ class QuerySpace:
         """
         problem, space = self.problem, self.space
         gains = batch_knowledge(
-            PointPosterior.of(problem.model, problem.direction, problem.X_pending),
+            FunctionalPosterior.of(problem.model, problem.direction, problem.X_pending),
             self.laws,
             [list(columns) for columns in self.control_sets],
             SearchDomain(
@@ -250,7 +250,10 @@ class QuerySpace:
             [count if i in indices else 0 for i in range(len(self.control_sets))],
             decision_seed(self.method.seed, problem.next_index),
             [
-                (PointPosterior.of(bound.model(), None, problem.X_pending), bound.log_probability)
+                (
+                    FunctionalPosterior.of(bound.model(), None, problem.X_pending),
+                    bound.log_probability,
+                )
                 for bound in problem.constraints
             ],
         )
@@ -270,14 +273,16 @@ class QuerySpace:
         seed = decision_seed(self.method.seed, trial)
         return self.search(indices, "mean", seed, model, **options)
 
-    def outcomes(self, violated: Tensor | None = None) -> list[tuple[QueryMoments, Criterion]]:
+    def outcomes(
+        self, violated: Tensor | None = None
+    ) -> list[tuple[FunctionalPosterior, Criterion]]:
         """What bounds are on, and the log of the probability that an expectation keeps to them.
 
         Args:
             violated: ``k x d`` points that count as observed out of bounds; None for none.
         """
         return [
-            (PointPosterior.of(bound.model(violated)), LogProbability(bound.log_probability))
+            (FunctionalPosterior.of(bound.model(violated)), LogProbability(bound.log_probability))
             for bound in self.problem.constraints
         ]
 

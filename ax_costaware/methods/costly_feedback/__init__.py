@@ -49,7 +49,7 @@ from ax_costaware.methods.costly_feedback.rules import (
 )
 from ax_costaware.methods.costs import check_cost, cost_range, named_cost
 from ax_costaware.methods.feasible_now import FeasibleNow
-from ax_costaware.models import FixedTimeVaryingGP, PosteriorNow, TimeVaryingGP
+from ax_costaware.models import ExactPosterior, FixedTimeVaryingGP, TimeVaryingGP
 from ax_costaware.queries import Cost
 from ax_costaware.queries.argument_checks import (
     check_fields,
@@ -311,7 +311,7 @@ class CostlyFeedback(Method):
                 break
         with torch.no_grad():
             mean, variance = (float(moment) for moment in search.posterior(found.point[:1]))
-        value, now = float(found.value[0]), search.posterior.now
+        value, now = float(found.value[0]), self.times(problem.trials)[index]
         rule = self.rule or default_rule(self.forgetting is not None)
         chance = None if limits is None else limits.at(found.point[0])
         if pays:
@@ -413,11 +413,13 @@ class CostlyFeedback(Method):
         """
         space, seed = problem.space, decision_seed(self.seed, index)
         now = self.times(problem.trials)[index]
-        posterior = PosteriorNow(problem.model, now, problem.direction, X_pending)
+        posterior = ExactPosterior.of(problem.model, problem.direction, X_pending).at_time(now)
         starts = starts_of(space, self.raw_samples or NUM_STARTS, seed, problem.held)
         limits = None
         if problem.constraints:
-            limits = FeasibleNow(problem, posterior, starts, X_pending, self.feasible, explores)
+            limits = FeasibleNow(
+                problem, posterior, now, starts, X_pending, self.feasible, explores
+            )
         search = ConfidenceSearch(
             posterior,
             space.bounds,

@@ -32,7 +32,6 @@ from ax_costaware.methods.costly_feedback.domain import (
 )
 from ax_costaware.methods.costly_feedback.finite import TOLERANCE
 from ax_costaware.methods.costly_feedback.rules import RIVAL_CORRELATION, Compare, Rivals
-from ax_costaware.models.posterior_now import PosteriorNow
 from ax_costaware.models.time_varying_gp import TimeVaryingGP
 from ax_costaware.queries.tables import table
 
@@ -59,6 +58,9 @@ class _Searched(NamedTuple):
 
     search: ConfidenceSearch
     """The search."""
+
+    now: float
+    """Its time."""
 
     beta: float
     """Its beta."""
@@ -88,7 +90,7 @@ class BoxDomain:
         else:
             self._shift, self._scale = np.zeros_like(self._lower), np.ones_like(self._width)
         self._seed = seed
-        self._posterior: PosteriorNow | None = None
+        self._posterior: ExactPosterior | None = None
         self._searched: _Searched | None = None
         # The rivals of a point, for which kind of rule.
         self._rivals: tuple[tuple[Key, Compare, bool], Tensor] | None = None
@@ -122,10 +124,7 @@ class BoxDomain:
     def choose(self, now: int, beta: float) -> Choice:
         """The point with the largest upper confidence bound, by local searches."""
         last = self._searched
-        if (
-            last is None
-            or self._weight(last.search.posterior.now) - self._weight(now) > SEARCHED_AGAIN
-        ):
+        if last is None or self._weight(last.now) - self._weight(now) > SEARCHED_AGAIN:
             last = self._search(now, beta)
         with torch.no_grad():
             mean, variance = self._at(now)(last.optima)
@@ -166,7 +165,7 @@ class BoxDomain:
     def to_dict(self) -> dict[str, Any]:
         """The bounds as plain values, and when the last search was."""
         last = self._searched
-        searched = None if last is None else [last.search.posterior.now, last.beta]
+        searched = None if last is None else [last.now, last.beta]
         return {"bounds": self._bounds.tolist(), "searched": searched}
 
     def restore(self, stored: dict[str, Any]) -> None:
@@ -194,7 +193,7 @@ class BoxDomain:
             kept.popleft()
         self._posterior = self._searched = self._rivals = None
 
-    def _at(self, now: float) -> PosteriorNow:
+    def _at(self, now: float) -> ExactPosterior:
         if self._posterior is None:
             rows = [[*self.inputs(o.key), o.round] for o in self._observations]
             values = [[o.value - self._model.mean] for o in self._observations]
@@ -207,8 +206,8 @@ class BoxDomain:
                 mean_module=ZeroMean(),
                 outcome_transform=None,
             )
-            self._posterior = PosteriorNow(model.requires_grad_(False), now)
-        return self._posterior.at(now)
+            self._posterior = ExactPosterior.of(model.requires_grad_(False))
+        return self._posterior.at_time(now)
 
     def _search(self, now: float, beta: float) -> _Searched:
         bounds = torch.as_tensor((self._bounds - self._shift) / self._scale)
@@ -220,7 +219,7 @@ class BoxDomain:
         starts = torch.cat([sobol, *(self._row(key).unsqueeze(0) for key in latest)])
         search = ConfidenceSearch(self._at(now), bounds, RIVAL_CORRELATION, starts)
         optima = search.upper_confidence_bound(beta).point
-        self._searched, self._rivals = _Searched(search, beta, optima), None
+        self._searched, self._rivals = _Searched(search, now, beta, optima), None
         return self._searched
 
 

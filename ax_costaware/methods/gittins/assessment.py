@@ -28,7 +28,7 @@ from ax_costaware.methods.gittins.prices import (
 )
 from ax_costaware.methods.gittins.rules import ImprovementPerCostStop
 from ax_costaware.methods.gittins.search import PER_COST, Search
-from ax_costaware.models import LogNormalCostModel, PointPosterior
+from ax_costaware.models import LogNormalCostModel, FunctionalPosterior
 from ax_costaware.space.parameters import Value
 
 if TYPE_CHECKING:
@@ -279,7 +279,7 @@ def _decision(
     method, problem, X = search.method, search.problem, found.point.unsqueeze(0)
     (row,) = problem.space.decode(X)
     with torch.no_grad():
-        posterior = PointPosterior.of(problem.model, problem.direction, problem.X_pending)
+        posterior = FunctionalPosterior.of(problem.model, problem.direction, problem.X_pending)
         mean, variance = posterior.mixture(X)
         log_mean = log_variance = None
         if isinstance(learned := whole_cost(search.cost), LogNormalCostModel):

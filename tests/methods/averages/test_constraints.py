@@ -16,8 +16,8 @@ from ax_costaware.core.simulation import Outcome, Simulation, simulate
 from ax_costaware.methods.averages import Targets
 from ax_costaware.methods.averages.information import posterior
 from ax_costaware.methods.stopping import IN_A_ROW
-from ax_costaware.models import IndirectPosterior
-from ax_costaware.models.cached_posterior import only_model
+from ax_costaware.models import ExactPosterior
+from ax_costaware.models.factor import only_model
 from ax_costaware.models.fixed_hyperparameters import FixedConditionalMeanProcess
 from ax_costaware.space.parameters import Row
 from tests.core.test_simulation import CASES, cell_mean, measured
@@ -91,7 +91,7 @@ def test_the_probability_is_that_of_the_point() -> None:
     rows = [trial.parameters for trial in simulation.trials]
     chances = simulation.method.log_chances(problem, rows)
     assert chances is not None
-    mean, variance = IndirectPosterior.of(model).moments(problem.space.encode(rows))
+    mean, variance = ExactPosterior.of(model)(problem.space.encode(rows))
     expected = norm.cdf(((4.0 - mean) / variance.sqrt()).detach().numpy())
     assert chances.exp().numpy() == pytest.approx(expected, abs=1e-9)
 
@@ -107,11 +107,11 @@ def test_no_feasible_point_of_a_grid_is_better() -> None:
     assert [b.mean for b in ranked[:good]] == sorted((b.mean for b in ranked[:good]), reverse=True)
     side = torch.linspace(0, 10, 41, dtype=torch.double)
     grid = torch.cartesian_prod(side, side)
-    other = IndirectPosterior.of(problem.constraints[0].fit())
+    other = ExactPosterior.of(problem.constraints[0].fit())
     with torch.no_grad():
-        mean, variance = other.target_moments(grid)
+        mean, variance = other.latent(grid)
         is_feasible = (4.0 - mean) / variance.sqrt() > norm.ppf(0.91)
-        highest = posterior(problem).target_mean(grid)[is_feasible].max()
+        highest = posterior(problem).latent.mean(grid)[is_feasible].max()
     assert ranked[0].mean >= float(highest) - 1e-3
 
 
@@ -132,7 +132,7 @@ def test_what_no_float_tells_from_impossible_is_still_ordered() -> None:
     assert {best.feasibility for best in ranked} == {0.0}
     assert len(ranked) > 1
     rows = [[float(str(best.parameters[n])) for n in ("t1", "t2")] for best in ranked]
-    read = IndirectPosterior.of(problem.constraints[0].fit()).target_moments
+    read = ExactPosterior.of(problem.constraints[0].fit()).latent
     with torch.no_grad():
         mean, variance = read(torch.tensor(rows).double())
     z = ((-1e4 - mean) / variance.sqrt()).tolist()

@@ -1,4 +1,4 @@
-"""Averages at a price of cost: a run ends when further queries are not worth theirs."""
+"""Functionals at a price of cost: a run ends when further queries are not worth theirs."""
 
 from __future__ import annotations
 

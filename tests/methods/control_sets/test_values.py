@@ -12,7 +12,7 @@ from ax_costaware.core.model import FixedHyperparameters
 from ax_costaware.core.problem import Decision, Pending, Problem
 from ax_costaware.core.simulation import Simulation
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.models import cached_posterior
+from ax_costaware.models import factor as gp_factor
 from tests.methods.control_sets.toy import MARGINALS, UNKNOWN_SETS, Asking, run, told_by
 
 BETA = 1.5
@@ -47,7 +47,7 @@ def test_searches_share_the_factor(
         sizes.append(len(covariance))
         return torch.linalg.cholesky(covariance)
 
-    monkeypatch.setattr(cached_posterior, "psd_safe_cholesky", factor)
+    monkeypatch.setattr(gp_factor, "psd_safe_cholesky", factor)
     asked[0].ask()
     assert sizes == [8]
 
@@ -89,7 +89,7 @@ def test_values_and_bounds_of_each_control_set(asked: tuple[Simulation, float]) 
 
 
 def test_costs_and_history(asked: tuple[Simulation, float]) -> None:
-    """Averages without errors, and earlier decisions with what they were charged."""
+    """Functionals without errors, and earlier decisions with what they were charged."""
     simulation, _ = asked
     problem, decision = simulation.problem(), simulation.ask()
     told = told_by(decision)

@@ -22,7 +22,7 @@ from ax_costaware.methods.costly_feedback.rules import (
     MixedRule,
     QueryRule,
 )
-from ax_costaware.models.cached_posterior import only_model
+from ax_costaware.models.factor import only_model
 from ax_costaware.space import Range, Space
 from ax_costaware.space.parameters import Row
 from tests.repeats import mostly_slow

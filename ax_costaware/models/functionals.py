@@ -1,13 +1,14 @@
-r"""Covariances of averages of a function under a kernel.
+r"""Linear functionals of a function, and their covariances under a kernel.
 
-An average :math:`g = \sum_j w_j f(x_j)` is a linear functional of :math:`f`, so that
-:math:`\mathrm{Cov}[g, g'] = \sum_{jj'} w_j w'_{j'} k(x_j, x'_{j'})`. How that sum is best taken
-depends on the nodes. With independent columns and a squared-exponential kernel it is a product of
-one-dimensional sums, and in one dimension such a kernel is a short sum of cosines to rounding, so
-that averages of these are all it takes, not pairs of nodes. With nodes that all averages share it
-is a product of matrices. Averages over normal laws of dependent columns take no nodes, and are
-exact however short the length-scales are: with means :math:`m, m'`, covariances
-:math:`\Sigma, \Sigma'` and squared length-scales :math:`\Lambda = \mathrm{diag}(\ell^2)`,
+A functional is the value at a point or an average. An average :math:`g = \sum_j w_j f(x_j)` is
+linear in :math:`f`, so that :math:`\mathrm{Cov}[g, g'] = \sum_{jj'} w_j w'_{j'} k(x_j, x'_{j'})`.
+How that sum is best computed depends on the nodes. With independent columns and a
+squared-exponential kernel it is a product of one-dimensional sums, and in one dimension such a
+kernel is a short sum of cosines to rounding, so that averages of these are all it takes, not pairs
+of nodes. With nodes that all averages share it is a product of matrices. Functionals over normal
+laws of dependent columns take no nodes, and are exact however short the length-scales are: with
+means :math:`m, m'`, covariances :math:`\Sigma, \Sigma'` and squared length-scales :math:`\Lambda =
+\mathrm{diag}(\ell^2)`,
 
 .. math:: \mathrm{Cov}[g, g'] = s \, |\Lambda|^{1/2} |M|^{-1/2}
    \exp(-\tfrac{1}{2} (m - m')^T M^{-1} (m - m')), \quad M = \Lambda + \Sigma + \Sigma'.
@@ -22,8 +23,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, TypeAlias
 
 import torch
 from botorch.sampling.pathwise.features import KernelFeatureMap
@@ -32,7 +34,15 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from ax_costaware.models.column_rules import MOST_ENTRIES, ColumnRules
-from ax_costaware.models.kernels import correlation, squared_exponential
+from ax_costaware.models.kernels import (
+    FixedKernel,
+    SeparableKernel,
+    correlation,
+    squared_exponential,
+)
+
+PriorKernel: TypeAlias = Kernel | FixedKernel | SeparableKernel
+"""Prior covariance of the function; averages take a GPyTorch kernel."""
 
 _LEAST_SPREAD = 1e-10
 """The least variance of the function about an average, in prior variances: the root has a gradient
@@ -43,38 +53,56 @@ _FAR = 100.0
 squared distances from sums and products of their own would lose digits."""
 
 
-class Averages(ABC):
-    """``... x n`` averages of a function, as nodes and weights."""
+class Functionals(ABC):
+    """``... x n`` linear functionals of a function."""
 
     @abstractmethod
-    def covariance(self, other: Averages, kernel: Kernel) -> Tensor:
-        """Covariances with averages of the same kind or points, ``... x n x m``, differentiable."""
+    def covariance(self, other: Functionals, kernel: Any) -> Tensor:
+        """Return prior covariances with others, ``... x n x m``, differentiable.
+
+        Args:
+            other: Points, or functionals of the same kind.
+            kernel: The prior covariance of the function, a ``PriorKernel``.
+        """
 
     @abstractmethod
-    def variance(self, kernel: Kernel) -> Tensor:
-        """Variances, ``... x n``."""
+    def variance(self, kernel: Any) -> Tensor:
+        """Return prior variances, ``... x n``."""
 
     @abstractmethod
     def features(self, kernel: Kernel, features: KernelFeatureMap) -> Tensor:
-        """Averages of random Fourier features of the kernel, ``n x num_features``."""
+        """Functionals of random Fourier features of the kernel, ``n x num_features``."""
+
+
+def point_covariances(kernel: PriorKernel, a: Tensor, b: Tensor) -> Tensor:
+    """Return prior covariances ``... x p x q`` of points ``... x p x d`` and ``... x q x d``."""
+    if not isinstance(kernel, Kernel):
+        return kernel.covariances(a, b)
+    covariance: Tensor = kernel(a, b).to_dense()
+    return covariance
 
 
 @dataclass(frozen=True, eq=False)
-class Points(Averages):
-    """The function at points: averages over a single node each."""
+class Points(Functionals):
+    """Values of the function at points, or multiples of them."""
 
     nodes: Tensor
     """The points, ``... x n x d``."""
 
-    def covariance(self, other: Averages, kernel: Kernel) -> Tensor:
-        """The kernel, or the covariances of the averages with these points."""
+    factors: Tensor | None = None
+    """What the values of observed points are multiplied by, ``n``; None: they are not."""
+
+    def covariance(self, other: Functionals, kernel: PriorKernel) -> Tensor:
+        """Return the kernel between points, or the covariances of averages with these points."""
         if not isinstance(other, Points):
             return other.covariance(self, kernel).mT
-        covariance: Tensor = kernel(self.nodes, other.nodes).to_dense()
-        return covariance
+        covariance = point_covariances(kernel, self.nodes, other.nodes)
+        return covariance if other.factors is None else covariance * other.factors
 
-    def variance(self, kernel: Kernel) -> Tensor:
-        """The prior variances."""
+    def variance(self, kernel: PriorKernel) -> Tensor:
+        """Return the prior variances at the points."""
+        if not isinstance(kernel, Kernel):
+            return kernel.variances(self.nodes)
         variance: Tensor = kernel(self.nodes, diag=True)
         return variance
 
@@ -90,8 +118,8 @@ class Points(Averages):
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnAverages(Averages):
-    """Averages over independent columns, for a squared-exponential kernel."""
+class ColumnAverages(Functionals):
+    """Functionals over independent columns, for a squared-exponential kernel."""
 
     nodes: Tensor
     """Nodes of each column, ``... x n x J x d``."""
@@ -99,7 +127,7 @@ class ColumnAverages(Averages):
     weights: Tensor
     """Their weights, ``... x n x J x d``."""
 
-    def covariance(self, other: Averages, kernel: Kernel) -> Tensor:
+    def covariance(self, other: Functionals, kernel: Kernel) -> Tensor:
         """A product over the columns of products of averaged features."""
         other = other.columns if isinstance(other, Points) else other
         assert isinstance(other, ColumnAverages)
@@ -134,8 +162,8 @@ class ColumnAverages(Averages):
 
 
 @dataclass(frozen=True, eq=False)
-class JointAverages(Averages):
-    """Averages with nodes of their own, for any kernel."""
+class JointAverages(Functionals):
+    """Functionals with nodes of their own, for any kernel."""
 
     nodes: Tensor
     """Nodes, ``... x n x J x d``."""
@@ -143,7 +171,7 @@ class JointAverages(Averages):
     weights: Tensor
     """Their weights, ``... x n x J``."""
 
-    def covariance(self, other: Averages, kernel: Kernel) -> Tensor:
+    def covariance(self, other: Functionals, kernel: Kernel) -> Tensor:
         """Sums over all pairs of nodes, some rows at a time; their gradients take them again."""
         if isinstance(other, Points):
             right, w = other.nodes, torch.ones_like(other.nodes[..., :1])
@@ -184,8 +212,8 @@ class JointAverages(Averages):
 
 
 @dataclass(frozen=True, eq=False)
-class SharedAverages(Averages):
-    """Averages over the same nodes."""
+class SharedAverages(Functionals):
+    """Functionals over the same nodes."""
 
     nodes: Tensor
     """The nodes of all averages, ``M x d``."""
@@ -196,20 +224,42 @@ class SharedAverages(Averages):
     errors: Tensor | None = None
     """What the weights do not know, ``... x n x r``: see ``SharedNodes``."""
 
-    def covariance(self, other: Averages, kernel: Kernel) -> Tensor:
-        """Products of the weights with the covariance of the nodes."""
+    gram: Tensor | None = None
+    """The covariance of the nodes under a kernel that stays, ``M x M``; None to compute it."""
+
+    def covariance(self, other: Functionals, kernel: Kernel) -> Tensor:
+        """Return products of the weights with the covariance of the nodes."""
         if isinstance(other, Points):
-            points: Tensor = self.weights @ kernel(self.nodes, other.nodes).to_dense()
-            return points
+            return self.weights @ point_covariances(kernel, self.nodes, other.nodes)
         assert isinstance(other, SharedAverages)
-        # The nodes may be thousands: their covariance is taken once.
-        nodes: Tensor = kernel(self.nodes).to_dense()
-        covariance = self.weights @ (nodes @ other.weights.mT)
-        if self.errors is None or other.errors is None:
+        left = self
+        if other.gram is None:
+            # The nodes may be thousands: their covariance is computed once.
+            gram = kernel(self.nodes).to_dense()
+            left, other = (replace(one, gram=gram) for one in (self, other))
+            other = left if self.weights is other.weights else other
+        covariance = left.weights @ other._products
+        if left.errors is None or other.errors is None:
             return covariance
-        errors = self.scaled_errors(nodes)
-        others = errors if other is self else other.scaled_errors(nodes)
-        return covariance + errors @ others.mT
+        return covariance + left.function_errors @ other.function_errors.mT
+
+    @cached_property
+    def _products(self) -> Tensor:
+        """The covariance of the nodes times the weights, ``M x n``."""
+        assert self.gram is not None
+        return self.gram @ self.weights.mT
+
+    @cached_property
+    def function_errors(self) -> Tensor:
+        """The weights' errors in the unit of the function, see ``scaled_errors``."""
+        assert self.gram is not None
+        return self.scaled_errors(self.gram)
+
+    def prepare(self) -> None:
+        """Compute now what other averages take of these, under the present gradient mode."""
+        _ = self._products
+        if self.errors is not None:
+            _ = self.function_errors
 
     def scaled_errors(self, nodes: Tensor) -> Tensor:
         """The weights' errors in the unit of the function, ``... x n x r``.
@@ -231,9 +281,9 @@ class SharedAverages(Averages):
         )
         return self.errors * about.sqrt().unsqueeze(-1)
 
-    def variance(self, kernel: Kernel, nodes: Tensor | None = None) -> Tensor:
-        """Quadratic forms of the weights, with the nodes' covariance, ``M x M``, if at hand."""
-        nodes = kernel(self.nodes).to_dense() if nodes is None else nodes
+    def variance(self, kernel: Kernel) -> Tensor:
+        """Return quadratic forms of the weights with the covariance of the nodes."""
+        nodes = kernel(self.nodes).to_dense() if self.gram is None else self.gram
         variance = ((self.weights @ nodes) * self.weights).sum(dim=-1)
         if self.errors is None:
             return variance
@@ -267,8 +317,8 @@ def outputscale(kernel: Kernel) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class GaussianAverages(Averages):
-    """Averages over normal laws that have one covariance."""
+class GaussianAverages(Functionals):
+    """Functionals over normal laws that have one covariance."""
 
     means: Tensor
     """Means of the laws, ``... x n x d``."""
@@ -276,7 +326,7 @@ class GaussianAverages(Averages):
     covariance_matrix: Tensor
     """Of the laws, ``d x d``."""
 
-    def covariance(self, other: Averages, kernel: Kernel) -> Tensor:
+    def covariance(self, other: Functionals, kernel: Kernel) -> Tensor:
         """One Gaussian, of both laws' covariances; with points, which have none, of one."""
         if isinstance(other, Points):
             return self._covariance(other.nodes, kernel, 1)
@@ -315,7 +365,7 @@ class GaussianAverages(Averages):
         return height.expand(self.means.shape[:-1])
 
     def features(self, kernel: Kernel, features: KernelFeatureMap) -> Tensor:
-        """Averages of sines and cosines, which a normal law damps."""
+        """Functionals of sines and cosines, which a normal law damps."""
         scaled = features.weight / lengthscales(kernel, self.means.shape[-1])
         angles = self.means @ scaled.mT
         damping = (scaled @ self.covariance_matrix * scaled).sum(dim=-1).mul(-0.5).exp()

@@ -1,10 +1,10 @@
-r"""The posterior of an exact GP with its factor kept, for inner loops.
+r"""Training data of an exact GP with the Cholesky factor of their covariance.
 
 ``Model.posterior`` rebuilds lazy tensors and wrappers on every call. An acquisition search that
 evaluates the same posterior thousands of times only needs the training inputs, the Cholesky factor
-of :math:`K + \Sigma` and :math:`\alpha = (K + \Sigma)^{-1} (y - m)`. ``CachedPosterior`` reads
+of :math:`K + \Sigma` and :math:`\alpha = (K + \Sigma)^{-1} (y - m)`. ``GPFactor`` reads
 them once from a BoTorch model, in double precision or whatever the model uses, and works in the
-space after the model's input transform.
+space after the model's input transform. ``ExactPosterior`` reads it.
 
 Units: ``mean`` and ``variance`` are those of ``model.posterior`` after the posterior transform,
 that is, the outcome transform is undone and minimisation is already turned into maximisation.
@@ -81,8 +81,8 @@ class _kept(cached_property[Kept]):
 
 
 @dataclass(frozen=True, eq=False)
-class CachedPosterior:
-    r"""An exact single-output GP posterior as plain tensors.
+class GPFactor:
+    r"""An exact single-output GP, conditioned on its data, as plain tensors.
 
     The latent GP has prior mean ``prior_mean`` and covariance ``kernel``; the function that is
     modelled is ``offset + scale * latent``.
@@ -116,20 +116,20 @@ class CachedPosterior:
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
         noise_pending: Tensor | None = None,
-    ) -> CachedPosterior | None:
-        """Read the posterior of a BoTorch model.
+    ) -> GPFactor | None:
+        """Read a BoTorch model.
 
         Args:
             model: A fitted ``SingleTaskGP``, or a ``ModelListGP`` of one.
             posterior_transform: A ``ScalarizedPosteriorTransform`` (Ax's way to say "minimise").
-            X_pending: ``m x d`` points under evaluation. They are believed at the posterior
-                mean with the mean noise variance, which is the exact expectation over fantasies
+            X_pending: ``m x d`` pending points, fantasized at the posterior mean with the mean
+                noise variance (Kriging believer). That is the exact expectation over fantasies
                 of any acquisition function that is linear in the posterior mean and otherwise
                 reads the posterior variance only.
             noise_pending: ``m`` noise variances of them on the latent scale, in place of the mean.
 
         Returns:
-            The posterior, or ``None`` where the model is not an exact, unbatched,
+            The factor, or ``None`` where the model is not an exact, unbatched,
             single-output GP with observations, a constant mean, a Gaussian likelihood, an affine
             outcome transform and an input transform that makes one point of one, or its class has
             a ``posterior`` or a ``forward`` of its own: such a model is to be asked through
@@ -173,13 +173,13 @@ class CachedPosterior:
             if X_pending is None:
                 return posterior
             pending, noise = posterior.transform(X_pending.to(X)), posterior.noise
-            believed = kernel(pending, X).to_dense() @ posterior.alpha
+            fantasies = kernel(pending, X).to_dense() @ posterior.alpha
             if noise_pending is None:
                 noise_pending = noise.mean().expand(len(pending))
             return replace(
                 posterior,
                 X=torch.cat([X, pending]),
-                y=torch.cat([posterior.y, believed]),
+                y=torch.cat([posterior.y, fantasies]),
                 noise=torch.cat([noise, noise_pending.to(noise)]),
             )
 
@@ -204,21 +204,9 @@ class CachedPosterior:
         return (affine.offset, affine.coefficient) if is_plain else None
 
     @_kept
-    def _fixed_kernel(self) -> FixedKernel:
-        return FixedKernel(self.kernel, self.num_inputs)
-
-    def prior_covariance(self, a: Tensor, b: Tensor) -> Tensor:
-        """Latent prior covariances ``... x p x q`` of transformed points."""
-        if self.separable is None:
-            return self._fixed_kernel.covariances(a, b)
-        every = torch.ones_like(self.X[0])
-        return self.separable.outputscale * self.separable.log_factor(a, b, every).exp()
-
-    def prior_variance(self, points: Tensor) -> Tensor:
-        """Latent prior variances ``...`` of transformed points ``... x d``."""
-        if self.separable is None:
-            return self._fixed_kernel.variances(points)
-        return self.separable.outputscale.expand(points.shape[:-1])
+    def prior(self) -> FixedKernel | SeparableKernel:
+        """The latent prior covariance of transformed points."""
+        return self.separable or FixedKernel(self.kernel, self.num_inputs)
 
     @_kept
     def covariance(self) -> Tensor:
@@ -342,7 +330,7 @@ def information_gain(model: Model) -> float:
     r"""The information that the training data of an exact GP carry about the function, in nats.
 
     Args:
-        model: An exact GP that ``CachedPosterior`` can read.
+        model: An exact GP that ``GPFactor`` can read.
 
     Returns:
         :math:`\frac{1}{2} \log\det(I + \Sigma^{-1/2} K \Sigma^{-1/2})`, the quantity that the
@@ -351,7 +339,7 @@ def information_gain(model: Model) -> float:
     Raises:
         UnsupportedInputError: If the model is not an exact, single-output GP.
     """
-    posterior = CachedPosterior.from_model(model)
+    posterior = GPFactor.from_model(model)
     if posterior is None:
         raise UnsupportedInputError(
             f"model: got {type(model).__name__}; the information gain takes an exact,"

@@ -8,7 +8,7 @@ from gpytorch.kernels import MaternKernel
 from gpytorch.means import LinearMean
 
 from ax_costaware.exceptions import UnsupportedInputError
-from ax_costaware.models import CachedPosterior, information_gain
+from ax_costaware.models import GPFactor, information_gain
 
 # The data are in raw units on purpose: the transforms of the model are under test.
 pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")
@@ -47,7 +47,7 @@ def test_equals_the_models_posterior(fixed_noise, outcome, weight):
     transform = None
     if weight is not None:
         transform = ScalarizedPosteriorTransform(torch.tensor([weight]).double(), offset=1.5)
-    cached = CachedPosterior.from_model(model, transform)
+    cached = GPFactor.from_model(model, transform)
     X, _ = _data(n=6, seed=1)
     posterior = model.posterior(X.unsqueeze(-2), posterior_transform=transform)
     mean, variance = _mean_and_variance(cached, X)
@@ -57,7 +57,7 @@ def test_equals_the_models_posterior(fixed_noise, outcome, weight):
 
 def test_a_list_of_one_model_is_read_like_the_model():
     model = _model()
-    one, listed = CachedPosterior.from_model(model), CachedPosterior.from_model(ModelListGP(model))
+    one, listed = GPFactor.from_model(model), GPFactor.from_model(ModelListGP(model))
     assert torch.equal(one.alpha, listed.alpha)
 
 
@@ -65,8 +65,8 @@ def test_pending_points_keep_the_mean_and_shrink_the_variance_as_fantasies_do():
     model = _model(outcome_transform=None)
     pending, _ = _data(n=2, seed=5)
     X, _ = _data(n=6, seed=6)
-    before = _mean_and_variance(CachedPosterior.from_model(model), X)
-    after = _mean_and_variance(CachedPosterior.from_model(model, X_pending=pending), X)
+    before = _mean_and_variance(GPFactor.from_model(model), X)
+    after = _mean_and_variance(GPFactor.from_model(model, X_pending=pending), X)
     believed = model.posterior(pending).mean
     fantasy = model.condition_on_observations(
         pending, believed, noise=model.likelihood.noise.expand(2, 1)
@@ -112,11 +112,11 @@ def _own_prior():
 
 @pytest.mark.parametrize("make", [_linear_mean, _two_outputs, _batched, _own_posterior, _own_prior])
 def test_models_of_another_kind_are_left_to_their_own_posterior(make):
-    assert CachedPosterior.from_model(make()) is None
+    assert GPFactor.from_model(make()) is None
 
 
 def test_a_kernel_that_is_no_product_still_has_a_cached_factor():
-    cached = CachedPosterior.from_model(_model(covar_module=MaternKernel(ard_num_dims=2).double()))
+    cached = GPFactor.from_model(_model(covar_module=MaternKernel(ard_num_dims=2).double()))
     assert cached.separable is None
     assert cached.cholesky.shape == (12, 12)
 
@@ -151,7 +151,7 @@ def test_information_gain_refuses_what_is_no_exact_gp():
 def test_points_are_transformed_as_the_model_does(transform: InputTransform | None) -> None:
     X, Y = _data(n=6)
     model = SingleTaskGP(X, Y, input_transform=transform).eval()
-    posterior = CachedPosterior.from_model(model)
+    posterior = GPFactor.from_model(model)
     assert posterior is not None
     points = _data(n=6, seed=1)[0].reshape(3, 2, 2)
     for given in (points, points.float()):

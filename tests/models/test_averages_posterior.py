@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ax_costaware.acquisition import ConditionalMaxValueEntropySearch
 from ax_costaware.exceptions import InputError, UnsupportedInputError
-from ax_costaware.models import ConditionalMeanProcess, IndirectPosterior, TargetPaths
+from ax_costaware.models import ConditionalMeanProcess, ExactPosterior, TargetPaths
 from ax_costaware.queries import (
     Conditional,
     FiniteConditional,
@@ -84,6 +84,12 @@ def published() -> LearnedConditional:
     return dataclasses.replace(learned(), sampling_error=False)
 
 
+def beside(
+    posterior: ExactPosterior, X: Tensor
+) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
+    return posterior.beside(posterior.latent.functionals(X))
+
+
 @pytest.mark.parametrize("make", [gaussian, dependent, learned, published, arms])
 @pytest.mark.parametrize("kernel", [rbf, matern])
 @pytest.mark.parametrize("minimize", [True, False])
@@ -95,7 +101,7 @@ def test_it_is_the_posterior_of_the_model(
     transform = None
     if minimize:
         transform = ScalarizedPosteriorTransform(torch.tensor([-1.0], dtype=torch.double))
-    posterior = IndirectPosterior.of(model, transform)
+    posterior = ExactPosterior.of(model, transform)
     A = queries_of(conditional)
     X = torch.rand(4, 2, dtype=torch.double, generator=torch.Generator().manual_seed(5))
     with torch.no_grad():
@@ -103,28 +109,28 @@ def test_it_is_the_posterior_of_the_model(
         both = torch.cat([rows.query_rows(A), rows.point_rows(X)])
         expected = model.posterior(both, posterior_transform=transform)
         covariance = expected.distribution.covariance_matrix
-        mean, variance = posterior.moments(A.unsqueeze(1))
+        mean, variance = posterior(A.unsqueeze(1))
         assert mean.shape == variance.shape == (3, 1)
-        at, spread = posterior.target_moments(X)
+        at, spread = posterior.latent(X)
         close = {"rtol": 0.0, "atol": 1e-8}
         torch.testing.assert_close(mean, expected.mean[:3], **close)
         torch.testing.assert_close(variance.squeeze(-1), covariance.diagonal()[:3], **close)
         torch.testing.assert_close(at, expected.mean[3:, 0], **close)
         torch.testing.assert_close(spread, covariance.diagonal()[3:], **close)
-        torch.testing.assert_close(posterior.joint_with(X)(A)[2], covariance[:3, 3:], **close)
-        torch.testing.assert_close(posterior.target_covariance(X), covariance[3:, 3:], **close)
-        torch.testing.assert_close(posterior.covariance(A), covariance[:3, :3], **close)
+        torch.testing.assert_close(beside(posterior, X)(A)[2], covariance[:3, 3:], **close)
+        torch.testing.assert_close(posterior.latent.joint(X)[1], covariance[3:, 3:], **close)
+        torch.testing.assert_close(posterior.joint(A)[1], covariance[:3, :3], **close)
 
 
 @pytest.mark.parametrize("make", [gaussian, learned])
 def test_moments_have_gradients(make: Callable[[], Conditional]) -> None:
-    posterior = IndirectPosterior.of(model_of(make(), rbf()))
+    posterior = ExactPosterior.of(model_of(make(), rbf()))
     A = queries_of(make()).requires_grad_(True)
     X = torch.rand(2, 2, dtype=torch.double)
-    assert torch.autograd.gradcheck(lambda a: posterior.moments(a), (A,))
-    assert torch.autograd.gradcheck(lambda a: posterior.joint_with(X)(a)[2], (A,))
+    assert torch.autograd.gradcheck(lambda a: posterior(a), (A,))
+    assert torch.autograd.gradcheck(lambda a: beside(posterior, X)(a)[2], (A,))
     assert torch.autograd.gradcheck(
-        lambda x: posterior.target_moments(x), (X.clone().requires_grad_(True),)
+        lambda x: posterior.latent(x), (X.clone().requires_grad_(True),)
     )
 
 
@@ -134,13 +140,13 @@ def clipped() -> GaussianConditional:
 
 @pytest.mark.parametrize("make", [gaussian, clipped, dependent, learned, arms])
 def test_of_no_queries_and_points_there_are_no_values(make: Callable[[], Conditional]) -> None:
-    posterior = IndirectPosterior.of(model_of(make(), rbf()))
+    posterior = ExactPosterior.of(model_of(make(), rbf()))
     A, X = queries_of(make()), torch.rand(4, 2, dtype=torch.double)
-    for values in (*posterior.moments(A[:0]), *posterior.target_moments(X[:0])):
+    for values in (*posterior(A[:0]), *posterior.latent(X[:0])):
         assert values.shape == (0,)
-    assert posterior.joint_with(X)(A[:0])[2].shape == (0, 4)
-    assert posterior.joint_with(X[:0])(A)[2].shape == (3, 0)
-    assert posterior.covariance(A[:0]).shape == (0, 0)
+    assert beside(posterior, X)(A[:0])[2].shape == (0, 4)
+    assert beside(posterior, X[:0])(A)[2].shape == (3, 0)
+    assert posterior.joint(A[:0])[1].shape == (0, 0)
     entropy = ConditionalMaxValueEntropySearch(posterior.model, torch.tensor([4.0]).double())
     assert entropy(A[:0].unsqueeze(1)).shape == (0,)
 
@@ -154,9 +160,9 @@ def test_queries_and_points_may_be_in_single_precision(
     model = model_of(make(), kernel())
     A, X = queries_of(make()).float(), torch.rand(4, 2)
     single, double = [
-        (*posterior.moments(a), *posterior.joint_with(x)(a), TargetPaths(posterior, 2)(x))
+        (*posterior(a), *beside(posterior, x)(a), TargetPaths(posterior, 2)(x))
         for a, x in ((A, X), (A.double(), X.double()))
-        for posterior in [IndirectPosterior.of(model, A_pending=a[:1])]
+        for posterior in [ExactPosterior.of(model, X_pending=a[:1])]
     ]
     for found, expected in zip(single, double, strict=True):
         torch.testing.assert_close(found, expected)
@@ -165,11 +171,11 @@ def test_queries_and_points_may_be_in_single_precision(
 def test_pending_queries_are_believed_at_their_mean() -> None:
     model = model_of(gaussian(), rbf())
     pending = torch.tensor([[0.5, 0.5], [0.1, 0.9]], dtype=torch.double)
-    posterior = IndirectPosterior.of(model, A_pending=pending)
+    posterior = ExactPosterior.of(model, X_pending=pending)
     with torch.no_grad():
         believed = model.condition_on_observations(pending, model.posterior(pending).mean)
         A = queries_of(gaussian())
-        mean, variance = posterior.moments(A)
+        mean, variance = posterior(A)
         expected = believed.posterior(A)
         torch.testing.assert_close(mean, expected.mean.squeeze(-1), rtol=0, atol=1e-7)
         torch.testing.assert_close(variance, expected.variance.squeeze(-1), rtol=0, atol=1e-7)
@@ -178,11 +184,11 @@ def test_pending_queries_are_believed_at_their_mean() -> None:
 def test_noise() -> None:
     A = torch.rand(5, 2, dtype=torch.double)
     z = torch.randn(5, 1, dtype=torch.double)
-    fixed = IndirectPosterior.of(ConditionalMeanProcess(A, z, gaussian(), noise=0.3))
+    fixed = ExactPosterior.of(ConditionalMeanProcess(A, z, gaussian(), noise=0.3))
     by_query = ConditionalMeanProcess(A, z, gaussian(), noise=lambda queries: queries[:, 0] + 0.1)
     new = torch.rand(2, 3, 2, dtype=torch.double)
-    torch.testing.assert_close(fixed.noise_of(new), torch.full((2, 3), 0.3).double())
-    torch.testing.assert_close(IndirectPosterior.of(by_query).noise_of(new), new[..., 0] + 0.1)
+    torch.testing.assert_close(fixed.noise_at(new), torch.full((2, 3), 0.3).double())
+    torch.testing.assert_close(ExactPosterior.of(by_query).noise_at(new), new[..., 0] + 0.1)
 
 
 @pytest.mark.parametrize("make", [gaussian, dependent, learned, arms])
@@ -190,13 +196,13 @@ def test_noise() -> None:
 def test_paths_have_the_moments_of_the_posterior(
     make: Callable[[], Conditional], kernel: Callable[[], Kernel]
 ) -> None:
-    posterior = IndirectPosterior.of(model_of(make(), kernel()))
+    posterior = ExactPosterior.of(model_of(make(), kernel()))
     X = torch.rand(6, 2, dtype=torch.double, generator=torch.Generator().manual_seed(5))
     with torch.no_grad():
         paths = TargetPaths(posterior, 20_000, seed=0)
         values = paths(X)
-        mean, variance = posterior.target_moments(X)
-        covariance = posterior.target_covariance(X)
+        mean, variance = posterior.latent(X)
+        covariance = posterior.latent.joint(X)[1]
     assert values.shape == (20_000, 6)
     scale = float(variance.max().sqrt())
     torch.testing.assert_close(values.mean(dim=0), mean, rtol=0, atol=0.04 * scale)
@@ -207,7 +213,7 @@ def test_paths_have_the_moments_of_the_posterior(
 
 
 def test_paths_follow_their_seed_and_leave_the_global_one() -> None:
-    posterior = IndirectPosterior.of(model_of(gaussian(), rbf()))
+    posterior = ExactPosterior.of(model_of(gaussian(), rbf()))
     X = torch.rand(3, 2, dtype=torch.double)
     state = torch.get_rng_state()
     first, again, other = (TargetPaths(posterior, 4, seed=seed)(X) for seed in (1, 1, 2))
@@ -222,10 +228,10 @@ def test_paths_follow_their_seed_and_leave_the_global_one() -> None:
 def test_what_cannot_be_read_is_refused() -> None:
     plain = SingleTaskGP(torch.rand(3, 2).double(), torch.rand(3, 1).double())
     with pytest.raises(UnsupportedInputError, match="ConditionalMeanProcess"):
-        IndirectPosterior.of(plain)
-    posterior = IndirectPosterior.of(model_of(gaussian(), rbf()))
+        _ = ExactPosterior.of(plain).latent
+    posterior = ExactPosterior.of(model_of(gaussian(), rbf()))
     with pytest.raises(InputError, match="X of shape"):
-        posterior.target_moments(torch.rand(2, 3).double())
+        posterior.latent(torch.rand(2, 3).double())
     categorical = ConditionalMeanProcess(
         torch.tensor([[0.0], [1.0]]).double(),
         torch.tensor([[1.0], [2.0]]).double(),
@@ -233,7 +239,7 @@ def test_what_cannot_be_read_is_refused() -> None:
         categorical=[0],
     )
     with pytest.raises(UnsupportedInputError, match="Fourier"):
-        TargetPaths(IndirectPosterior.of(categorical), 2)
+        TargetPaths(ExactPosterior.of(categorical), 2)
 
 
 def test_noise_is_that_of_the_query_everywhere() -> None:
@@ -253,17 +259,17 @@ def test_noise_is_that_of_the_query_everywhere() -> None:
         torch.testing.assert_close(conditioned.likelihood.noise[..., -2:].squeeze(), latent)
         fantasy = model.fantasize(new.unsqueeze(0), SobolQMCNormalSampler(torch.Size([3])))
         torch.testing.assert_close(fantasy.likelihood.noise[..., -2:].squeeze(), latent)
-    pending = IndirectPosterior.of(model, A_pending=new)
-    torch.testing.assert_close(pending.cached.noise[-2:], latent)
+    pending = ExactPosterior.of(model, X_pending=new)
+    torch.testing.assert_close(pending.factor.noise[-2:], latent)
     doubled = ScalarizedPosteriorTransform(torch.tensor([-2.0], dtype=torch.double))
-    posterior = IndirectPosterior.of(model, doubled)
-    torch.testing.assert_close(posterior.noise_of(new), 4 * variances)
+    posterior = ExactPosterior.of(model, doubled)
+    torch.testing.assert_close(posterior.noise_at(new), 4 * variances)
 
 
 def test_queries_of_another_width_are_refused() -> None:
     model = model_of(gaussian(), rbf())
     wide = torch.rand(2, 3, dtype=torch.double)
     with pytest.raises(InputError, match=r"queries of shape \(2, 3\)"):
-        IndirectPosterior.of(model, A_pending=wide)
+        ExactPosterior.of(model, X_pending=wide)
     with pytest.raises(InputError, match=r"queries of shape \(2, 3\)"):
-        IndirectPosterior.of(model).moments(wide)
+        ExactPosterior.of(model)(wide)

@@ -26,10 +26,10 @@ from torch import Tensor
 
 from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.models import ConditionalMeanProcess, FixedHyperparameterGP
-from ax_costaware.models.point_posterior import (
-    FactoredPosterior,
+from ax_costaware.models.posterior import (
+    ExactPosterior,
+    FunctionalPosterior,
     ModelPosterior,
-    PointPosterior,
     Spread,
 )
 from ax_costaware.models.standardize import StandardizeAnyScale
@@ -74,8 +74,8 @@ def test_factored_posterior_is_the_models(
 ) -> None:
     model = exact_models()[name]
     points = torch.rand(4, 2, D, dtype=torch.double) + 0.4
-    found = PointPosterior.of(model, transform)
-    assert isinstance(found, FactoredPosterior)
+    found = FunctionalPosterior.of(model, transform)
+    assert isinstance(found, ExactPosterior)
     mean, variance = found(points)
     posterior = model.posterior(points.unsqueeze(-2), posterior_transform=transform)
     assert mean.shape == variance.shape == (4, 2)
@@ -84,7 +84,7 @@ def test_factored_posterior_is_the_models(
 
 
 def test_gradients_against_differences() -> None:
-    found = PointPosterior.of(exact_models()["inputs"])
+    found = FunctionalPosterior.of(exact_models()["inputs"])
     points = (torch.rand(3, D, dtype=torch.double) + 0.5).requires_grad_()
     assert torch.autograd.gradcheck(found, (points,))
 
@@ -92,7 +92,7 @@ def test_gradients_against_differences() -> None:
 def test_variance_at_noise_free_data_stays_positive_with_a_finite_gradient() -> None:
     X, Y = data()
     with settings.min_fixed_noise(double_value=1e-14):
-        found = PointPosterior.of(SingleTaskGP(X, Y, train_Yvar=torch.full_like(Y, 1e-13)))
+        found = FunctionalPosterior.of(SingleTaskGP(X, Y, train_Yvar=torch.full_like(Y, 1e-13)))
     points = X.clone().requires_grad_()
     _, variance = found(points)
     (gradient,) = torch.autograd.grad(variance.sqrt().sum(), points)
@@ -103,7 +103,7 @@ def test_variance_at_noise_free_data_stays_positive_with_a_finite_gradient() -> 
 def test_what_is_known_without_data_has_a_standard_deviation_with_a_gradient() -> None:
     """As the value of a line without an intercept at zero."""
     X, Y = data()
-    found = PointPosterior.of(
+    found = FunctionalPosterior.of(
         SingleTaskGP(X, Y, covar_module=LinearKernel(), outcome_transform=None)
     )
     nodes = torch.zeros(1, 1, D, dtype=torch.double, requires_grad=True)
@@ -120,15 +120,15 @@ def test_pending_points_are_believed_at_their_mean(name: str) -> None:
     model = exact_models()[name]
     pending = torch.rand(2, D, dtype=torch.double) + 0.5
     points = torch.rand(5, D, dtype=torch.double) + 0.5
-    mean, variance = PointPosterior.of(model)(points)
-    believed_mean, believed_variance = PointPosterior.of(model, X_pending=pending)(points)
+    mean, variance = FunctionalPosterior.of(model)(points)
+    believed_mean, believed_variance = FunctionalPosterior.of(model, X_pending=pending)(points)
     assert torch.allclose(believed_mean, mean, rtol=1e-8)
     assert bool((believed_variance < variance).all())
     # The same by BoTorch's own conditioning, for a model that has no factor of ours.
     assert isinstance(model, SingleTaskGP | ModelListGP)
     two = ModelListGP(*(model.models if isinstance(model, ModelListGP) else [model]), _other())
     first = ScalarizedPosteriorTransform(torch.tensor([1.0, 0.0], dtype=torch.double))
-    conditioned = PointPosterior.of(two, first, X_pending=pending)
+    conditioned = FunctionalPosterior.of(two, first, X_pending=pending)
     assert isinstance(conditioned, ModelPosterior)
     by_botorch_mean, by_botorch_variance = conditioned(points)
     assert torch.allclose(believed_mean, by_botorch_mean, rtol=1e-6)
@@ -147,8 +147,8 @@ def test_each_sample_of_a_fully_bayesian_model_believes_its_own_mean(
     model = ModelListGP(ensemble) if listed else ensemble
     pending = torch.rand(2, D, dtype=torch.double) + 0.5
     points = torch.rand(5, D, dtype=torch.double) + 0.5
-    mean, variance = PointPosterior.of(model, X_pending=pending)(points)
-    before, _ = PointPosterior.of(ensemble)(points)
+    mean, variance = FunctionalPosterior.of(model, X_pending=pending)(points)
+    before, _ = FunctionalPosterior.of(ensemble)(points)
     assert mean.shape == variance.shape == (5, NUM_SAMPLES)
     torch.testing.assert_close(mean, before)
     for i in range(NUM_SAMPLES):
@@ -167,7 +167,7 @@ def test_each_sample_of_a_fully_bayesian_model_believes_its_own_mean(
         single.mean_module.initialize(constant=ensemble.mean_module.constant[i].squeeze())
         if noise is None:
             single.likelihood.noise = ensemble.likelihood.noise[i]
-        expected = PointPosterior.of(single, X_pending=pending)(points)
+        expected = FunctionalPosterior.of(single, X_pending=pending)(points)
         torch.testing.assert_close((mean[:, i], variance[:, i]), expected, rtol=1e-5, atol=0)
 
 
@@ -192,11 +192,11 @@ def test_what_was_observed_is_not_transformed(
     if name != "ensemble":
         model.train(is_trained)
     torch.testing.assert_close(ModelPosterior(model, None).observed, X)
-    found = PointPosterior.of(model)
+    found = FunctionalPosterior.of(model)
     pending = X[:2] + 1
-    assert isinstance(found, FactoredPosterior) == (name in [*NAMES, "rounded"])
+    assert isinstance(found, ExactPosterior) == (name in [*NAMES, "rounded"])
     torch.testing.assert_close(found.observed, X)
-    found = PointPosterior.of(model, X_pending=pending)
+    found = FunctionalPosterior.of(model, X_pending=pending)
     torch.testing.assert_close(found.observed, torch.cat([X, pending]))
 
 
@@ -228,14 +228,14 @@ def test_several_outcomes_need_a_transform() -> None:
     X, Y = data()
     model = SingleTaskGP(X, torch.cat([Y, -Y], dim=-1))
     with pytest.raises(UnsupportedInputError, match="model: got one with 2 outcomes"):
-        PointPosterior.of(model)(X)
+        FunctionalPosterior.of(model)(X)
 
 
 def test_pending_points_of_a_model_that_cannot_be_fantasised() -> None:
     model = GenericDeterministicModel(lambda X: X.sum(-1, keepdim=True))
     with pytest.raises(UnsupportedInputError, match="X_pending: got 2 points"):
-        PointPosterior.of(model, X_pending=torch.rand(2, D, dtype=torch.double))
-    mean, _ = PointPosterior.of(model)(torch.ones(1, D, dtype=torch.double))
+        FunctionalPosterior.of(model, X_pending=torch.rand(2, D, dtype=torch.double))
+    mean, _ = FunctionalPosterior.of(model)(torch.ones(1, D, dtype=torch.double))
     assert mean.tolist() == [3.0]
 
 
@@ -244,7 +244,7 @@ def test_a_transform_may_leave_out_columns() -> None:
     model = SingleTaskGP(X, Y, input_transform=FilterFeatures(torch.tensor([0, 2])))
     nodes, weights = torch.rand(4, 5, D, dtype=torch.double), torch.full((4, 5), 0.2).double()
     for spread in (Spread.FUNCTION, Spread.EXPECTATION):
-        found = PointPosterior.of(model).moments(nodes, weights, spread)
+        found = FunctionalPosterior.of(model).moments(nodes, weights, spread)
         expected = ModelPosterior(model, None).moments(nodes, weights, spread)
         torch.testing.assert_close(found, expected)
 
@@ -252,11 +252,11 @@ def test_a_transform_may_leave_out_columns() -> None:
 def test_a_model_without_training_inputs_is_refused_where_they_are_asked_for() -> None:
     model = GenericDeterministicModel(lambda X: X.sum(-1, keepdim=True))
     with pytest.raises(UnsupportedInputError, match="GenericDeterministicModel, which has no trai"):
-        _ = PointPosterior.of(model).observed
+        _ = FunctionalPosterior.of(model).observed
 
 
 def test_what_was_first_asked_in_inference_mode_serves_gradients() -> None:
-    found = PointPosterior.of(exact_models()["default"])
+    found = FunctionalPosterior.of(exact_models()["default"])
     points = torch.rand(4, D, dtype=torch.double)
     with torch.inference_mode():
         before = found(points)
@@ -271,7 +271,7 @@ def test_what_was_first_asked_in_inference_mode_serves_gradients() -> None:
 def test_pairs_are_the_models(name: str, transform: ScalarizedPosteriorTransform | None) -> None:
     model = exact_models()[name]
     X, Z = (torch.rand(2, 5, D, dtype=torch.double) + 0.4).unbind()
-    found = PointPosterior.of(model, transform).pairs(X, Z)
+    found = FunctionalPosterior.of(model, transform).pairs(X, Z)
     expected = ModelPosterior(model, transform).pairs(X, Z)
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
@@ -287,9 +287,9 @@ def test_pending_points_of_a_multi_task_model_have_their_task() -> None:
     with pytest.raises(
         UnsupportedInputError, match=r"X_pending: got 2 columns .* expected 3, with"
     ):
-        PointPosterior.of(model, X_pending=points)
-    mean, variance = PointPosterior.of(model)(points)
-    believed = PointPosterior.of(model, X_pending=X[1::2])(points)
+        FunctionalPosterior.of(model, X_pending=points)
+    mean, variance = FunctionalPosterior.of(model)(points)
+    believed = FunctionalPosterior.of(model, X_pending=X[1::2])(points)
     assert torch.allclose(believed[0], mean)
     assert bool((believed[1] < variance).all())
 
@@ -299,8 +299,8 @@ def test_averages_are_read_through_the_model() -> None:
     law = GaussianConditional(torch.eye(D).tolist(), covariance=0.02, outside="keep")
     model = ConditionalMeanProcess(A, Y, law)
     for found, pending in (
-        (PointPosterior.of(model), None),
-        (PointPosterior.of(model, None, A), A),
+        (FunctionalPosterior.of(model), None),
+        (FunctionalPosterior.of(model, None, A), A),
     ):
         mean, variance = found(A + 0.1)
         assert mean.shape == (len(A),)
@@ -315,10 +315,10 @@ def test_one_point_of_one_and_no_observation_at_all() -> None:
     moves = InputPerturbation(torch.tensor([[0.0] * D, [0.1] * D]).double())
     model = SingleTaskGP(X, Y, input_transform=moves)
     with pytest.raises(UnsupportedInputError, match="makes 2 points of 1, as by its input"):
-        PointPosterior.of(model)(X)
-    mean, _ = PointPosterior.of(model, ExpectationPosteriorTransform(n_w=2))(X)
+        FunctionalPosterior.of(model)(X)
+    mean, _ = FunctionalPosterior.of(model, ExpectationPosteriorTransform(n_w=2))(X)
     torch.testing.assert_close(mean, model.posterior(X).mean.view(-1, 2).mean(dim=-1))
     prior = FixedHyperparameterGP(X[:0], Y[:0], mean=3.0, outputscale=2.0)
-    mean, variance = PointPosterior.of(prior)(X)
+    mean, variance = FunctionalPosterior.of(prior)(X)
     assert torch.equal(mean, torch.full_like(mean, 3.0))
     torch.testing.assert_close(variance, torch.full_like(mean, 2.0))

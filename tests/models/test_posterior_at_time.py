@@ -12,7 +12,7 @@ from gpytorch.means import LinearMean
 from torch import Tensor
 
 from ax_costaware.exceptions import UnsupportedInputError
-from ax_costaware.models import PosteriorNow, TimeVaryingGP
+from ax_costaware.models import ExactPosterior, TimeVaryingGP
 
 # Raw inputs and outcomes are what some of these models are about.
 pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning")
@@ -45,7 +45,7 @@ def points(n: int = 5) -> Tensor:
 @pytest.mark.parametrize("transform", [None, NEGATIVE])
 def test_moments_are_the_models(name: str, transform: ScalarizedPosteriorTransform | None) -> None:
     gp = model(name)
-    now = PosteriorNow(gp, NOW, transform)
+    now = ExactPosterior.of(gp, transform).at_time(NOW)
     rows = torch.cat([points(), torch.full((5, 1), NOW, dtype=torch.double)], dim=-1)
     posterior = gp.posterior(rows, posterior_transform=transform)
     covariance = posterior.distribution.covariance_matrix  # type: ignore[attr-defined]
@@ -62,13 +62,13 @@ def test_correlations_are_the_priors(name: str) -> None:
     rows = points() if name == "plain" else (points() - 3) / 2
     covariance = gp.spatial_kernel(rows).to_dense()
     expected = covariance[:4, 4] / covariance[4, 4]  # the variance is the same everywhere
-    now = PosteriorNow(gp, NOW)
+    now = ExactPosterior.of(gp).at_time(NOW)
     assert torch.allclose(now.correlation(points()[:4], points()[4]), expected)
     assert torch.allclose(now.compare(points()[:4], points()[4]).correlation, expected)
 
 
 def test_gradients_against_differences() -> None:
-    now = PosteriorNow(model("default"), NOW)
+    now = ExactPosterior.of(model("default")).at_time(NOW)
     x = points(3).requires_grad_()
     assert torch.autograd.gradcheck(now, (x,))
     assert torch.autograd.gradcheck(lambda X: tuple(now.compare(X, points()[4])), (x,))
@@ -77,18 +77,19 @@ def test_gradients_against_differences() -> None:
 def test_pending_points_are_believed_at_their_mean() -> None:
     gp = model("default")
     pending = torch.cat([points()[:2], torch.full((2, 1), NOW, dtype=torch.double)], dim=-1)
-    mean, variance = PosteriorNow(gp, NOW)(points())
-    believed_mean, believed_variance = PosteriorNow(gp, NOW, X_pending=pending)(points())
+    mean, variance = ExactPosterior.of(gp).at_time(NOW)(points())
+    believed_mean, believed_variance = ExactPosterior.of(gp, X_pending=pending).at_time(NOW)(
+        points()
+    )
     assert torch.allclose(believed_mean, mean, rtol=1e-8)
     assert bool((believed_variance < variance).all())
 
 
 def test_another_time_is_that_of_a_new_one() -> None:
     gp = model("default")
-    now = PosteriorNow(gp, NOW)
-    later, new = now.at(NOW + 9), PosteriorNow(gp, NOW + 9)
-    assert later.now == NOW + 9
-    assert now.now == NOW
+    posterior = ExactPosterior.of(gp)
+    posterior.at_time(NOW)(points())
+    later, new = posterior.at_time(NOW + 9), ExactPosterior.of(gp).at_time(NOW + 9)
     for found, expected in zip(later(points()), new(points()), strict=True):
         assert torch.equal(found, expected)
 
@@ -96,7 +97,9 @@ def test_another_time_is_that_of_a_new_one() -> None:
 def test_a_list_of_one_model_is_that_model() -> None:
     gp = model("default")
     for alone, listed in zip(
-        PosteriorNow(gp, NOW)(points()), PosteriorNow(ModelListGP(gp), NOW)(points()), strict=True
+        ExactPosterior.of(gp).at_time(NOW)(points()),
+        ExactPosterior.of(ModelListGP(gp)).at_time(NOW)(points()),
+        strict=True,
     ):
         assert torch.equal(alone, listed)
 
@@ -110,5 +113,5 @@ def test_models_that_it_cannot_read() -> None:
         TimeVaryingGP(X, Y, mean_module=LinearMean(3)),
     ]
     for other in others:
-        with pytest.raises(UnsupportedInputError, match="expected a TimeVaryingGP of one outcome"):
-            PosteriorNow(other, NOW)
+        with pytest.raises(UnsupportedInputError, match="it takes a"):
+            ExactPosterior.of(other).at_time(NOW)
