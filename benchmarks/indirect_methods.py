@@ -36,7 +36,7 @@ from ax_costaware.acquisition import (
 )
 from ax_costaware.acquisition.standard_normal import truncated_information
 from ax_costaware.methods import Cell, ResolutionTree
-from ax_costaware.models import ConditionalMeanProcess
+from ax_costaware.models import ConditionalMeanProcess, ExactPosterior
 from ax_costaware.queries import Conditional
 
 BASELINES = ("mes", "ucb", "ei")

@@ -32,6 +32,7 @@ from ax_costaware.methods.costly_feedback.domain import (
 )
 from ax_costaware.methods.costly_feedback.finite import TOLERANCE
 from ax_costaware.methods.costly_feedback.rules import RIVAL_CORRELATION, Compare, Rivals
+from ax_costaware.models.posterior import ExactPosterior
 from ax_costaware.models.time_varying_gp import TimeVaryingGP
 from ax_costaware.queries.tables import table
 
