@@ -28,7 +28,7 @@ from ax_costaware.methods.gittins.prices import (
 )
 from ax_costaware.methods.gittins.rules import ImprovementPerCostStop
 from ax_costaware.methods.gittins.search import PER_COST, Search
-from ax_costaware.models import LogNormalCostModel, FunctionalPosterior
+from ax_costaware.models import FunctionalPosterior, LogNormalCostModel
 from ax_costaware.space.parameters import Value
 
 if TYPE_CHECKING:
