@@ -240,7 +240,6 @@ def past_trials(
             cost, unit = more_precise(values[metric], cost), metric
         measured = {**recorded, **values} if trial.status.is_completed else values
         is_measured = bool(objectives) and measured.keys() >= set(objectives)
-        lost, last_attempt = _attempts(trial, record)
         found.append(
             replace(
                 planned,
@@ -262,10 +261,8 @@ def past_trials(
                     for name, outcomes in learned.items()
                     if index in outcomes and (error := outcomes[index][1]) is not None
                 },
-                lost=tuple(lost),
-                last_attempt=last_attempt,
+                attempts=_attempts(trial, record),
                 is_charged=record.get(CHARGED, True),
-                was_started=bool(record.get("attempts") or record.get("running")),
             )
         )
     return tuple(found)
@@ -313,17 +310,13 @@ def planned_trial(trial: BaseTrial) -> PastTrial:
     )
 
 
-def _attempts(
-    trial: BaseTrial, record: Mapping[str, Any]
-) -> tuple[list[float | None], float | None]:
-    """What the attempts of a runner cost that another followed, and the last one; None: unknown."""
+def _attempts(trial: BaseTrial, record: Mapping[str, Any]) -> tuple[float | None, ...]:
+    """Cost of each attempt of a runner, see ``PastTrial``."""
     attempts = record.get("attempts") or []
     costs = [attempt.get("cost") for attempt in attempts]
     # The user may have completed by hand what the runner had not.
     by_hand = trial.status.is_completed and attempts and attempts[-1]["state"] != "completed"
-    if record.get("running") or by_hand or not costs:
-        return costs, None
-    return costs[:-1], costs[-1]
+    return (*costs, None) if record.get("running") or by_hand else tuple(costs)
 
 
 def more_precise(value: float, recorded: float | None) -> float:

@@ -148,10 +148,11 @@ def ledger_of(trials: Sequence[PastTrial], method: Budgeted) -> tuple[LedgerEntr
         estimate, change = (0.0, 0.0) if skipped else (estimate or 0.0, change)
         free = trial.never_ran or not trial.is_charged
         free = free or (initial and not method.charge_initial)
-        last = None if trial.is_completed else trial.last_attempt
+        *before, last = trial.attempts or (None,)
+        last = None if trial.is_completed else last
         charged = next(c for c in (trial.reported_cost, last, estimate) if c is not None)
         again = estimate - change
-        lost = math.fsum(again if cost is None else cost for cost in trial.lost)
+        lost = math.fsum(again if cost is None else cost for cost in before)
         entries.append(
             LedgerEntry(
                 trial_index=trial.index,

@@ -64,17 +64,12 @@ class PastTrial:
     record: Mapping[str, Any] = field(default_factory=dict)
     """What was stored of the decision; empty if the strategy did not generate it."""
 
-    lost: tuple[float | None, ...] = ()
-    """Costs of attempts that another followed; None where that is not known."""
-
-    last_attempt: float | None = None
-    """What the last attempt cost, if that is known."""
+    attempts: tuple[float | None, ...] = ()
+    """Cost of each attempt of a runner, the one that counts last; None where that is not known, as
+    while it runs. Empty if no runner of the package has started the trial."""
 
     is_charged: bool = True
     """Whether it is paid from the budget, as past data need not be."""
-
-    was_started: bool = False
-    """Whether a runner of the package has started it."""
 
     is_excluded: bool = False
     """Whether the user left it out of everything: then it was never run, and did not fail."""
@@ -120,7 +115,7 @@ class PastTrial:
     @property
     def never_ran(self) -> bool:
         """Whether it was given up before it ran: it cost nothing, and need not make sense."""
-        return self.status in NEVER_RUN and self.reported_cost is None and not self.was_started
+        return self.status in NEVER_RUN and self.reported_cost is None and not self.attempts
 
     @property
     def was_set_up(self) -> bool:

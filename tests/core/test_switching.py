@@ -76,7 +76,7 @@ def test_a_switching_cost_is_no_more_than_what_is_charged() -> None:
         ({"status": "FAILED"}, [6, 6]),
         ({"status": "ABANDONED"}, [0, 1]),  # never run: the oven is as it was
         ({"status": "ABANDONED", "reported_cost": 4.0}, [4, 6]),
-        ({"status": "ABANDONED", "was_started": True}, [6, 6]),
+        ({"status": "ABANDONED", "attempts": (None,)}, [6, 6]),
         ({"is_charged": False}, [0, 1]),  # of the past, from elsewhere
     ],
 )
@@ -97,7 +97,7 @@ def test_a_charge_follows_from_what_ran_in_the_end() -> None:
 
 def test_attempts_that_are_made_again_pay_no_switching_cost() -> None:
     trials = past(row(200), row(210))
-    trials[1] = replace(trials[1], lost=(None, 0.5))
+    trials[1] = replace(trials[1], attempts=(None, 0.5, None))
     (entry,) = ledger_of(trials, gittins())[1:]
     assert (entry.charged, entry.lost) == (7.5, 1.5)
 
