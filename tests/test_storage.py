@@ -68,7 +68,7 @@ from ax_costaware.acquisition import (
 )
 from ax_costaware.ax_bridge.node import method_of, node_of
 from ax_costaware.core.method import Method
-from ax_costaware.methods import ControlSetChoice, ControlSetHistory, Evaluate
+from ax_costaware.methods import ControlSetChoice, ControlSetHistory, ControlSetRule, Evaluate
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.costly_feedback import CostlyFeedback
 from ax_costaware.methods.costly_feedback.rules import FeedbackRule, MeasurementChoice, Prospect
@@ -248,7 +248,7 @@ def test_strategy() -> None:
 
 
 @dataclass(frozen=True)
-class Dearest:
+class Dearest(ControlSetRule):
     """A user's own rule, which nobody registered."""
 
     def decide(self, history: ControlSetHistory, evaluate: Evaluate) -> ControlSetChoice:

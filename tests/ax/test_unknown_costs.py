@@ -25,7 +25,7 @@ from ax_costaware import (
 )
 from ax_costaware.analysis import CostAndValueAnalysis
 from ax_costaware.ax_bridge.node import fitted_problem, method_of_class
-from ax_costaware.methods import ControlSetChoice, ControlSetHistory, EvaluateBounds
+from ax_costaware.methods import ControlSetChoice, ControlSetHistory, ControlSetRule, EvaluateBounds
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.query_space import QuerySpace
 from tests.ax.cost_toy import (
@@ -304,7 +304,7 @@ def test_costs_that_depend_on_values() -> None:
 
 
 @dataclass(frozen=True)
-class Dearest:
+class Dearest(ControlSetRule):
     """The control set with the most parameters that is affordable."""
 
     def decide(self, history: ControlSetHistory, evaluate: EvaluateBounds) -> ControlSetChoice:

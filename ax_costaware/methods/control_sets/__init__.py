@@ -49,18 +49,9 @@ from ax_costaware.methods.control_sets.learned import (
     no_more_than_switching_costs,
 )
 from ax_costaware.methods.control_sets.query_space import QuerySpace
-from ax_costaware.methods.control_sets.rules.beta import (
-    TheoreticalBeta,
-)
-from ax_costaware.methods.control_sets.rules.explore_then_commit import (
-    ExploreThenCommit,
-)
-from ax_costaware.methods.control_sets.rules.rule import (
-    ControlSetRule,
-)
-from ax_costaware.methods.control_sets.rules.value_per_cost import (
-    LargestValuePerCost,
-)
+from ax_costaware.methods.control_sets.rules.beta import TheoreticalBeta
+from ax_costaware.methods.control_sets.rules.rule import ControlSetRule
+from ax_costaware.methods.control_sets.rules.value_per_cost import LargestValuePerCost
 from ax_costaware.methods.control_sets.values import ControlSetValues
 from ax_costaware.queries import ControlSet, JointLaw, Marginal, SwitchingCost, check_control_sets
 from ax_costaware.queries.argument_checks import (
@@ -338,11 +329,13 @@ class ControlSets(Method):
     def remarks(self) -> list[str]:
         """That the rule explores more than the budget allows."""
         rule, budget = self.rule, self.budget
-        if budget is None or not isinstance(rule, ExploreThenCommit):
+        assert rule is not None
+        costs = self.least_costs
+        own = rule.exploration_cost(costs)
+        if budget is None or own is None:
             return []
         # Exploring as often as the paper does presumes a budget of many times the dearest.
-        costs = self.least_costs
-        exploration = rule.exploration_cost(costs) + self.initial_cost(costs)
+        exploration = own + self.initial_cost(costs)
         if exploration + max(costs) <= budget:
             return []
         return [

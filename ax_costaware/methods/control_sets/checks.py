@@ -13,17 +13,11 @@ from ax_costaware.core.history import PastTrial, blaming
 from ax_costaware.core.problem import Problem
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods.control_sets.learned import atoms_of
-from ax_costaware.methods.control_sets.rules.explore_then_commit import (
-    ExploreThenCommit,
-)
 from ax_costaware.methods.control_sets.rules.rule import (
     ControlSetHistory,
     ControlSetRule,
     CostEstimate,
     checked_choice,
-)
-from ax_costaware.methods.control_sets.rules.unknown_costs import (
-    UnknownCosts,
 )
 from ax_costaware.methods.costs import check_cost, cost_range
 from ax_costaware.queries import ControlSet, JointLaw, Learned, Marginal
@@ -168,7 +162,7 @@ def check_constraints(problem: Problem, method: ControlSets) -> None:
         UnsupportedInputError: For such a rule.
     """
     rule = method.rule
-    if problem.constraints and isinstance(rule, UnknownCosts):
+    if problem.constraints and rule is not None and rule.refuses_constraints:
         raise UnsupportedInputError(
             f"rule={rule!r} with outcome constraints {', '.join(map(str, problem.constraints))}: "
             "what it compares control sets by is of the objective alone. Expected "
@@ -382,21 +376,9 @@ def check_rule(method: ControlSets) -> None:
     rule, control_sets = method.rule, method.control_sets
     if not isinstance(rule, ControlSetRule) or isinstance(rule, type):
         raise InputError(f"rule={rule!r}: expected a rule such as ExploreThenCommit.adaptive().")
-    unknown = [s.name for s in control_sets if s.cost is None]
-    if unknown and isinstance(rule, ExploreThenCommit):
-        raise InputError(
-            f"rule={rule!r} explores by cost, but control set {unknown[0]!r} has cost=None: pass a "
-            "rule that learns costs, such as UnknownCosts(), or give the cost of every control set."
-        )
     costs = dict(zip(method.names, method.declared_costs, strict=True))
-    varying = [name for name, cost in costs.items() if not isinstance(cost, float | None)]
-    if varying and isinstance(rule, ExploreThenCommit):
-        raise InputError(
-            f"rule={rule!r} explores by one cost for each control set, but control set "
-            f"{varying[0]!r} has cost={costs[varying[0]]!r}, which depends on its values: pass "
-            "LargestValuePerCost(above='worst'), the default, or EpsilonSchedule, which compare "
-            "costs at the best values."
-        )
+    if (refusal := rule.refusal(costs)) is not None:
+        raise InputError(f"rule={rule!r} {refusal}")
     first = ControlSetHistory(
         parameters=tuple(frozenset(s.parameters) for s in control_sets),
         costs=tuple(cost if isinstance(cost, float) else 1.0 for cost in costs.values()),

@@ -53,9 +53,7 @@ def choose(problem: Problem, method: ControlSets) -> Decision | Stop:
     if stops is not None:
         stop = _stop(values, f"Stopped: {stops}. Spent {values.money.spent:g}.")
         return replace(stop, is_final=False)
-    rule: Any = values.rule
-    orient = getattr(rule, "oriented", None)
-    rule = rule if orient is None else orient(problem.minimize)
+    rule = values.rule.oriented(problem.minimize)
     passed_over: list[str] = []
     while any(able):
         choice = checked_choice(rule, able, rule.decide(history_of(values, able), values))

@@ -28,9 +28,7 @@ from ax_costaware.core.switching import switching_costs
 from ax_costaware.costs.cost_model import ANY_TRIAL, TrialContext
 from ax_costaware.costs.declared import DeclaredCost
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.control_sets.rules.rule import (
-    CostEstimate,
-)
+from ax_costaware.methods.control_sets.rules.rule import CostEstimate
 from ax_costaware.methods.costs import cost_range
 from ax_costaware.models.control_set_cost import ControlSetCostModel
 from ax_costaware.queries import (

@@ -33,16 +33,9 @@ from ax_costaware.core.constraints import MARGIN, STEEP
 from ax_costaware.core.problem import Problem, decision_seed
 from ax_costaware.core.switching import kept_settings, next_cost, switching_cost
 from ax_costaware.methods.control_sets.query_space import QuerySpace
-from ax_costaware.methods.control_sets.rules.beta import (
-    TheoreticalBeta,
-)
-from ax_costaware.methods.control_sets.rules.rule import (
-    ControlSetRule,
-    CostEstimate,
-)
-from ax_costaware.methods.control_sets.rules.value_per_cost import (
-    LargestValuePerCost,
-)
+from ax_costaware.methods.control_sets.rules.beta import TheoreticalBeta
+from ax_costaware.methods.control_sets.rules.rule import ControlSetRule, CostEstimate
+from ax_costaware.methods.control_sets.rules.value_per_cost import LargestValuePerCost
 from ax_costaware.methods.stopping import NUM_AHEAD
 from ax_costaware.models import information_gain
 
@@ -105,18 +98,8 @@ class ControlSetValues:
 
     @property
     def acquisition(self) -> str:
-        """What is maximised in expectation: the rule's own, if it has one.
-
-        Until something is feasible it is the probability of being so.
-        """
-        if not self.is_feasible:
-            return "feasible"
-        return str(getattr(self.method.rule, "acquisition", self.method.acquisition))
-
-    @property
-    def above(self) -> str | None:
-        """What the rule counts values per unit of cost from; None: it does not divide by cost."""
-        return getattr(self.rule, "above", None)
+        """Name of what is maximized; until something is feasible, the probability of that."""
+        return self.method.acquisition if self.is_feasible else "feasible"
 
     @cached_property
     def best_incumbent(self) -> float | None:
@@ -197,8 +180,8 @@ class ControlSetValues:
         if not any(log_costs):
             return self._best_by(indices, held, None)
         is_log = self.acquisition in ("ei", "feasible")
-        from_zero = 0.0 if self.above == "zero" else self.worst()
-        costs = QueryCosts(log_costs, None if is_log else from_zero, self.above is not None)
+        from_zero = 0.0 if self.rule.baseline == "zero" else self.worst()
+        costs = QueryCosts(log_costs, None if is_log else from_zero, self.rule.baseline is not None)
         found = self._best_by(indices, held, costs)
         limit = self.money.limit
         if not limit:
@@ -373,9 +356,7 @@ class ControlSetValues:
         outcomes = self.space.outcomes()
         if self.acquisition == "ei":
             return FeasibleQueries(outcomes)
-        is_optimistic = self.acquisition == "ucb" and not isinstance(
-            self.method.rule, LargestValuePerCost
-        )
+        is_optimistic = self.acquisition == "ucb" and self.rule.baseline is None
         log_enough = len(outcomes) * float(log_ndtr(-self.beta)) if is_optimistic else 0.0
         return FeasibleQueries(outcomes, self.worst(), log_enough)
 

@@ -33,10 +33,7 @@ from ax_costaware.core.problem import Best, Decision, Problem, Stop, decision_se
 from ax_costaware.core.trial_times import TrialTimes
 from ax_costaware.costs.declared import Declared, DeclaredCost, cost_of
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.costly_feedback.beta import (
-    LogarithmicBeta,
-    checked_beta,
-)
+from ax_costaware.methods.costly_feedback.beta import LogarithmicBeta, checked_beta
 from ax_costaware.methods.costly_feedback.rules import (
     RIVAL_CORRELATION,
     FeedbackRule,

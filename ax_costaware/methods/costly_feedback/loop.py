@@ -22,10 +22,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.costly_feedback.beta import (
-    LogarithmicBeta,
-    checked_beta,
-)
+from ax_costaware.methods.costly_feedback.beta import LogarithmicBeta, checked_beta
 from ax_costaware.methods.costly_feedback.box import BoxDomain
 from ax_costaware.methods.costly_feedback.domain import (
     Hyperparameters,

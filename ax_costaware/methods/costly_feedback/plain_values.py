@@ -15,9 +15,7 @@ from gpytorch.constraints import Positive
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 
 from ax_costaware.exceptions import InputError, UnsupportedInputError
-from ax_costaware.methods.costly_feedback.beta import (
-    LogarithmicBeta,
-)
+from ax_costaware.methods.costly_feedback.beta import LogarithmicBeta
 from ax_costaware.methods.costly_feedback.domain import ResetEvery
 from ax_costaware.methods.costly_feedback.rules import (
     BernoulliRule,

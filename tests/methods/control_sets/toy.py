@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from ax_costaware.core.model import FixedHyperparameters
 from ax_costaware.core.problem import Decision
 from ax_costaware.core.simulation import Outcome, Simulation, simulate
-from ax_costaware.methods import ControlSetChoice, ControlSetHistory, EvaluateBounds
+from ax_costaware.methods import ControlSetChoice, ControlSetHistory, ControlSetRule, EvaluateBounds
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.queries.control_sets import ControlSet
@@ -89,10 +89,8 @@ def run(method: ControlSets, count: int, sign: float = 1.0, **options: Any) -> S
 
 
 @dataclass(frozen=True)
-class Asking:
+class Asking(ControlSetRule):
     """A rule that asks for everything, stores it, and chooses the last control set."""
-
-    acquisition: ClassVar[str] = "mean"
 
     def decide(self, history: ControlSetHistory, evaluate: EvaluateBounds) -> ControlSetChoice:
         """Choose the last control set that can be paid."""

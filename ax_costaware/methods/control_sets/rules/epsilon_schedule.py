@@ -31,6 +31,7 @@ import numpy.typing as npt
 from ax_costaware.methods.control_sets.rules.rule import (
     ControlSetChoice,
     ControlSetHistory,
+    ControlSetRule,
     Evaluate,
     Mask,
     SeenValues,
@@ -43,7 +44,7 @@ Indices = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)
-class EpsilonSchedule:
+class EpsilonSchedule(ControlSetRule):
     """Epsilon ``initial * t^-power * ratio^(t - 1)`` in the rule's decision number ``t``, from 1.
 
     ``EpsilonSchedule(0)`` relaxes nothing: the largest value wins whatever it costs (UCB-PSQ), and

@@ -9,15 +9,18 @@ group is the control sets of equal cost; the dearest group is not explored. ``ET
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
+
+from typing_extensions import override
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.rules.rule import (
     ControlSetChoice,
     ControlSetHistory,
+    ControlSetRule,
     Evaluate,
     SeenValues,
     cost_groups,
@@ -37,7 +40,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class ExploreThenCommit:
+class ExploreThenCommit(ControlSetRule):
     """Play the cheapest cost group that has plays left; when none has, every control set competes.
 
     Within what is in play, the control set with the largest value is chosen. A group without an
@@ -113,6 +116,24 @@ class ExploreThenCommit:
         assert self.plays is not None
         return (self.plays,) * len(groups)
 
+    @override
+    def refusal(self, costs: Mapping[str, Any]) -> str | None:
+        for name, cost in costs.items():
+            if cost is None:
+                return (
+                    f"explores by cost, but control set {name!r} has cost=None: pass a rule that "
+                    "learns costs, such as UnknownCosts(), or give the cost of every control set."
+                )
+            if not isinstance(cost, float):
+                return (
+                    f"explores by one cost for each control set, but control set {name!r} has "
+                    f"cost={cost!r}, which depends on its values: pass "
+                    "LargestValuePerCost(above='worst'), the default, or EpsilonSchedule, which "
+                    "compare costs at the best values."
+                )
+        return None
+
+    @override
     def exploration_cost(self, costs: Sequence[float]) -> float:
         """What all plays before the commitment cost together, in the unit of ``costs``."""
         groups = cost_groups(costs)[:-1]

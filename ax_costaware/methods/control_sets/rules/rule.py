@@ -17,10 +17,11 @@ will never be chosen").
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -240,10 +241,26 @@ class ControlSetChoice:
     """What the rule will want to read again, as plain JSON; it is stored with the trial."""
 
 
-@runtime_checkable
-class ControlSetRule(Protocol):
-    """A rule that chooses a control set, such as ``ExploreThenCommit``."""
+class ControlSetRule(ABC):
+    """A rule that chooses a control set, such as ``ExploreThenCommit``.
 
+    A rule of one's own is a frozen dataclass derived from this class.
+    """
+
+    refuses_constraints: ClassVar[bool] = False
+    """True if the rule compares bounds that are of the objective alone, and so takes no outcome
+    constraints."""
+
+    @property
+    def baseline(self) -> str | None:
+        """Value that values per unit of cost are counted from: ``"zero"``, or ``"worst"``.
+
+        None: values are not divided by cost. Otherwise the values that a control set sets are
+        chosen by their cost, too, where it depends on them.
+        """
+        return None
+
+    @abstractmethod
     def decide(self, history: ControlSetHistory, evaluate: Evaluate) -> ControlSetChoice:
         """Choose a control set.
 
@@ -256,6 +273,23 @@ class ControlSetRule(Protocol):
         Raises:
             InputError: If no control set is affordable, or a value is not a finite number.
         """
+
+    def oriented(self, minimize: bool) -> ControlSetRule:
+        """Return the same rule for values with the sign of maximization."""
+        return self
+
+    def refusal(self, costs: Mapping[str, Any]) -> str | None:
+        """Return why the rule cannot choose from control sets of such costs, as a phrase, or None.
+
+        Args:
+            costs: By the name of each control set a number, None if its cost is learned, or a cost
+                that depends on the values that it sets.
+        """
+        return None
+
+    def exploration_cost(self, costs: Sequence[float]) -> float | None:
+        """Return the cost of all exploration, in the unit of ``costs``; None: it has no end."""
+        return None
 
 
 class SeenValues:

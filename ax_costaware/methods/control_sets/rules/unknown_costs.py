@@ -40,12 +40,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
+
+from typing_extensions import override
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.rules.rule import (
     ControlSetChoice,
     ControlSetHistory,
+    ControlSetRule,
     Evaluate,
     EvaluateBounds,
     PastDecision,
@@ -77,13 +80,15 @@ LEAST_TRIALS = 2
 
 
 @dataclass(frozen=True, repr=False)
-class UnknownCosts:
+class UnknownCosts(ControlSetRule):
     """Explore every control set, then play the cheapest whose value is nearly the best.
 
     Raises:
         InputError: For a tolerance outside [0, 1), an exploration share outside (0, 1), or any
             other field outside of what it takes.
     """
+
+    refuses_constraints: ClassVar[bool] = True
 
     tolerance: float = 0.1
     """Share of the best value, measured from the worst, that may be given up for a cheaper control
@@ -130,8 +135,8 @@ class UnknownCosts:
     def __repr__(self) -> str:
         return f"UnknownCosts({', '.join(given_fields(self))})"
 
+    @override
     def oriented(self, minimize: bool) -> UnknownCosts:
-        """The same rule for values with the sign of maximisation."""
         if not minimize or self.worst_value is None:
             return self
         return replace(self, worst_value=-self.worst_value)

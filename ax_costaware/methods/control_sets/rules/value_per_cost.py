@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from typing_extensions import override
+
 from ax_costaware.methods.control_sets.rules.rule import (
     ControlSetChoice,
     ControlSetHistory,
+    ControlSetRule,
     Evaluate,
     EvaluateBounds,
     SeenValues,
@@ -24,7 +27,7 @@ from ax_costaware.queries.argument_checks import given_fields, instance_of, one_
 
 
 @dataclass(frozen=True)
-class LargestValuePerCost:
+class LargestValuePerCost(ControlSetRule):
     """The affordable control set whose value over its cost is largest.
 
     Counted from zero it depends on where the objective has its zero, and means something only for
@@ -48,6 +51,12 @@ class LargestValuePerCost:
     def __repr__(self) -> str:
         return f"LargestValuePerCost({', '.join(given_fields(self))})"
 
+    @property
+    @override
+    def baseline(self) -> str:
+        return self.above
+
+    @override
     def decide(self, history: ControlSetHistory, evaluate: Evaluate) -> ControlSetChoice:
         """Choose a control set; see ``ControlSetRule.decide``.
 
