@@ -30,8 +30,8 @@ from ax_costaware.methods.costly_feedback.rules import (
     BernoulliRule,
     FullFeedback,
     LCBUCBRule,
+    MeasurementRule,
     MixedRule,
-    QueryRule,
 )
 from ax_costaware.methods.gittins.rules import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.metrics import CostMetric, ReportedMetric, SkippingMetric
@@ -115,11 +115,11 @@ __all__ = [
     "Learned",
     "LearnedConditional",
     "LogarithmicBeta",
+    "MeasurementRule",
     "Method",
     "MixedRule",
     "PolledRunner",
     "ProductCost",
-    "QueryRule",
     "RayRunner",
     "RegressedConditional",
     "ReportedMetric",

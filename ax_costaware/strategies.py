@@ -314,11 +314,12 @@ def costly_feedback_strategy(
     open. Until a point is likely enough to be feasible, the likeliest comes next.
 
     Args:
-        rule: Says whether a trial is measured: ``QueryRule``, ``LCBUCBRule``, ``BernoulliRule``,
-            ``MixedRule`` or ``FullFeedback``. A larger ``kappa`` of a ``QueryRule`` measures more.
-            None: ``QueryRule()`` where the forgetting rate is given. Where it is learned,
-            ``MixedRule(QueryRule(), lower=0.1, upper=1.0)``: who looks at nothing does not learn
-            that things have changed, so a tenth of the trials is measured in any case.
+        rule: Says whether a trial is measured: ``MeasurementRule``, ``LCBUCBRule``,
+            ``BernoulliRule``, ``MixedRule`` or ``FullFeedback``. A larger ``kappa`` of a
+            ``MeasurementRule`` measures more. None: ``MeasurementRule()`` where the forgetting rate
+            is given. Where it is learned, ``MixedRule(MeasurementRule(), lower=0.1, upper=1.0)``:
+            who looks at nothing does not learn that things have changed, so a tenth of the trials
+            is measured in any case.
         forgetting: How much of the objective is forgotten per unit of time, strictly between 0 and
             1: its values a time ``D`` apart have the correlation ``(1 - forgetting) ** (D / 2)``.
             None: learned with the other hyperparameters.

@@ -10,7 +10,7 @@ to the method, as in the paper. Methods, each through ``CostlyFeedbackLoop``:
 - ``TV-GP-UCB``: everything is measured; ``Ber(q)``: a share q of it at random;
 - ``kappa``: the paper's rule, local optima of the upper confidence bound, independent moments;
 - ``LCB-UCB``: the paper's stricter rule, on the same rivals;
-- ``default kappa``: the default of ``QueryRule``: rivals by prior correlation, joint moments.
+- ``default kappa``: the default of ``MeasurementRule``: rivals by prior correlation, joint moments.
 
     python benchmarks/costly_feedback.py                   # about five minutes on 2 cores
     python benchmarks/costly_feedback.py --tables          # prints what was run
@@ -42,7 +42,7 @@ from ax_costaware.methods import (
     FeedbackRule,
     FullFeedback,
     LCBUCBRule,
-    QueryRule,
+    MeasurementRule,
     ResetEvery,
 )
 
@@ -92,9 +92,9 @@ def drifting_function(forgetting: float, trial: int) -> NDArray[np.float64]:
 def rule_of(method: str) -> FeedbackRule:
     number = float(method.split()[-1].removeprefix("Ber(").removesuffix(")")) if _has(method) else 0
     if method.startswith("default"):
-        return QueryRule(number)
+        return MeasurementRule(number)
     if method.startswith("kappa"):
-        return QueryRule(number, compare="local_optima", joint=False)
+        return MeasurementRule(number, compare="local_optima", joint=False)
     if method.startswith("Ber"):
         return BernoulliRule(number)
     return LCBUCBRule(compare="local_optima") if method == "LCB-UCB" else FullFeedback()

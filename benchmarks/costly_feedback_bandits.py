@@ -33,7 +33,7 @@ from ax_costaware.methods import (
     BernoulliRule,
     CostlyFeedbackLoop,
     FeedbackRule,
-    QueryRule,
+    MeasurementRule,
 )
 from ax_costaware.models import IndependentKernel
 
@@ -47,7 +47,7 @@ REWARDS = {
     "steps": np.array([1, 0.5, 0.2])[(ARMS - np.ceil(3 * TIME[:, None]).astype(int)) % 3],
 }
 METHODS: dict[str, FeedbackRule | None] = {
-    "CE-GP-UCB": QueryRule(0.95),
+    "CE-GP-UCB": MeasurementRule(0.95),
     "TV-GP-UCB Ber(0.1)": BernoulliRule(0.1),
     "UCB Ber(0.1)": None,
 }

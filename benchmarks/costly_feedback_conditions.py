@@ -28,7 +28,7 @@ from ax_costaware.methods import (
     BernoulliRule,
     CostlyFeedbackLoop,
     FeedbackRule,
-    QueryRule,
+    MeasurementRule,
 )
 
 DRIFTS = (0.001, 0.003, 0.01, 0.03)
@@ -90,7 +90,7 @@ def regret_of(rule: FeedbackRule, task: Task) -> tuple[float, float]:
 def run_and_keep(task: Task) -> None:
     """Run both rules, and what measures all."""
     torch.set_num_threads(1)
-    chosen, share = regret_of(QueryRule(), task)
+    chosen, share = regret_of(MeasurementRule(), task)
     chance, _ = regret_of(BernoulliRule(share), task)
     every, _ = regret_of(BernoulliRule(1.0), task)
     keep(task.key, {"chosen": chosen, "chance": chance, "every": every, "share": share})

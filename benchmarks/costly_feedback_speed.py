@@ -30,14 +30,14 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from kept_runs import RESULTS
 from torch import Tensor
 
-from ax_costaware.methods import CostlyFeedbackLoop, FeedbackRule, QueryRule
+from ax_costaware.methods import CostlyFeedbackLoop, FeedbackRule, MeasurementRule
 from ax_costaware.models import TimeVaryingGP
 
 NUM_CANDIDATES, NUM_MEASURED, FORGETTING, NOISE, LONG = 1000, 500, 0.01, 0.01, 100_000
 CANDIDATES = np.linspace(0, 1, NUM_CANDIDATES)
 RULES = {
-    "default rule": QueryRule(0.9),
-    "paper's rule": QueryRule(0.9, compare="local_optima", joint=False),
+    "default rule": MeasurementRule(0.9),
+    "paper's rule": MeasurementRule(0.9, compare="local_optima", joint=False),
 }
 
 
@@ -97,7 +97,7 @@ def box_rounds() -> dict[str, float]:
         kernel=matern,
         forgetting=FORGETTING,
         noise=NOISE,
-        rule=QueryRule(0.9),
+        rule=MeasurementRule(0.9),
     )
     seconds: dict[str, list[float]] = {"measured": [], "skipped": []}
     for t in range(220):
@@ -138,7 +138,7 @@ def refitting(X: Tensor, Y: Tensor, fitted: bool) -> float:
 
 
 def peers() -> dict[str, float]:
-    loop = loop_with(QueryRule(0.9))
+    loop = loop_with(MeasurementRule(0.9))
     told = []
     for t in range(NUM_MEASURED):
         x = loop.ask().x
@@ -156,8 +156,8 @@ def peers() -> dict[str, float]:
 def long_run() -> dict[str, float]:
     """A hundred thousand rounds, all measured in the worst case, with the default rule beside."""
     found = {}
-    for name, rule in (("as the rule says", QueryRule(0.9)), ("every round", None)):
-        loop = loop_with(rule or QueryRule(0.9))
+    for name, rule in (("as the rule says", MeasurementRule(0.9)), ("every round", None)):
+        loop = loop_with(rule or MeasurementRule(0.9))
         start = time.process_time()
         half = 0.0
         for t in range(LONG):

@@ -48,9 +48,9 @@ from ax_costaware import (
     LCBUCBRule,
     Learned,
     LogarithmicBeta,
+    MeasurementRule,
     MixedRule,
     ProductCost,
-    QueryRule,
     SwitchingCost,
     TableCost,
     TheoreticalBeta,
@@ -93,7 +93,7 @@ GITTINS = Gittins(
     AffineCost({"x1": 1e-12, "x2": 0.1}, fixed=0.3), budget=7, stop=ImprovementPerCostStop(0.5)
 )
 FEEDBACK = CostlyFeedback(
-    MixedRule(QueryRule(0.8, "local_optima", joint=False), 0.1, 0.9),
+    MixedRule(MeasurementRule(0.8, "local_optima", joint=False), 0.1, 0.9),
     beta=2,
     cost=0.1,
     budget=7,
@@ -117,7 +117,7 @@ VALUES = [
     TableCost("lid", {True: 1.0, False: 2.0}),
     TableCost(2, {1: 1.0, 2.5: 2.0}),
     BernoulliRule(0.1),
-    QueryRule(),
+    MeasurementRule(),
     LCBUCBRule("local_optima"),
     MixedRule(LCBUCBRule(), 0.1, 0.30000000000000004),
     FullFeedback(),
@@ -217,7 +217,7 @@ def test_gittins_stopping_strategy() -> None:
 
 def test_strategy_of_costly_feedback() -> None:
     """The forgetting rate is an option of the model."""
-    strategy = costly_feedback_strategy(QueryRule(0.8), forgetting=0.1)
+    strategy = costly_feedback_strategy(MeasurementRule(0.8), forgetting=0.1)
     found, stored = (node_of(s).loop.options for s in (round_trip(strategy), strategy))
     assert found == stored
     assert stored.options == {"forgetting": 0.1}

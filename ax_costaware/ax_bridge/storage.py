@@ -64,7 +64,7 @@ VALUE_OBJECTS: tuple[type, ...] = (
     methods.LargestValuePerCost,
     methods.LogarithmicBeta,
     methods.MixedRule,
-    methods.QueryRule,
+    methods.MeasurementRule,
     methods.TheoreticalBeta,
     methods.UnknownCosts,
     queries.AffineCost,

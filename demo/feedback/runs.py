@@ -21,8 +21,8 @@ from ax_costaware.methods import (
     CostlyFeedbackLoop,
     FeedbackRule,
     FullFeedback,
+    MeasurementRule,
     MixedRule,
-    QueryRule,
 )
 from demo.feedback.outcome import BERNOULLI, FIXED, FULL, OURS, Run
 from demo.feedback.training import BOUNDS, Training
@@ -30,7 +30,7 @@ from demo.feedback.training import BOUNDS, Training
 LOWER, UPPER = np.array(list(BOUNDS.values())).T
 NUM_CANDIDATES = 512
 FIRST_ROUNDS = 20
-RULE = MixedRule(QueryRule(0.8), lower=0.1, upper=1.0)
+RULE = MixedRule(MeasurementRule(0.8), lower=0.1, upper=1.0)
 """Measure unless the setting in use is better than others with a probability of 0.8, and a tenth of
 the rounds in any case."""
 

@@ -202,8 +202,8 @@ def costly_feedback(draw: st.DrawFn) -> Configuration:
     numbers = [p for p in space if isinstance(p, RangeParameterConfig) and p.bounds[0] >= 0]
     affine = {p.name: 3.0 * unit / p.bounds[1] for p in numbers[:1]}
     varies = affine and draw(st.booleans())
-    rules = [ac.QueryRule(0.7), ac.LCBUCBRule(), ac.BernoulliRule(0.5), ac.FullFeedback()]
-    rules += [ac.MixedRule(ac.QueryRule(), lower=0.1, upper=0.8)]
+    rules = [ac.MeasurementRule(0.7), ac.LCBUCBRule(), ac.BernoulliRule(0.5), ac.FullFeedback()]
+    rules += [ac.MixedRule(ac.MeasurementRule(), lower=0.1, upper=0.8)]
     settings: dict[str, Any] = {
         **draw(COMMON),
         **FAST,

@@ -11,8 +11,8 @@ from ax_costaware import (
     AffineCost,
     BernoulliRule,
     FullFeedback,
+    MeasurementRule,
     MixedRule,
-    QueryRule,
     complete_trial,
     query,
 )
@@ -59,7 +59,7 @@ def test_next_decision_after_reload_is_the_same(
             rule=BernoulliRule(0.5),
             seed=5,
         ),
-        _run("hours", tmp_path, 5, time="hours", rule=MixedRule(QueryRule(0.9), 0.1, 0.6)),
+        _run("hours", tmp_path, 5, time="hours", rule=MixedRule(MeasurementRule(0.9), 0.1, 0.6)),
     ]
     for name, run in zip(names, runs, strict=True):
         measured = [d["record"]["measure"] for d in run.decisions[2:]]

@@ -8,7 +8,7 @@ import pytest
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 
-from ax_costaware import QueryRule, complete_trial, costly_feedback_strategy, query, recommend
+from ax_costaware import MeasurementRule, complete_trial, costly_feedback_strategy, query, recommend
 from ax_costaware.ax_bridge.node import fitted_problem
 from ax_costaware.models.posterior import ExactPosterior
 from tests.ax.feedback_toy import FAST, arm_of, record
@@ -61,7 +61,7 @@ def run(client: Client, count: int) -> None:
 @pytest.fixture(scope="module", params=["correlation", "local_optima"])
 def mixed(request: pytest.FixtureRequest) -> Client:
     """A run on all of them."""
-    client = mixed_client(rule=QueryRule(0.6, compare=request.param))
+    client = mixed_client(rule=MeasurementRule(0.6, compare=request.param))
     run(client, 8)
     return client
 
@@ -112,7 +112,7 @@ def test_a_space_of_choices_only() -> None:
         ],
     )
     client.configure_optimization(objective="y")
-    client.set_generation_strategy(costly_feedback_strategy(QueryRule(0.8), **FAST))
+    client.set_generation_strategy(costly_feedback_strategy(MeasurementRule(0.8), **FAST))
     for _ in range(16):
         ((index, arm),) = client.get_next_trials(max_trials=1).items()
         value = float(arm["a"]) / 3 - float(arm["b"])

@@ -21,8 +21,8 @@ from ax_costaware import (
     FullFeedback,
     LCBUCBRule,
     LogarithmicBeta,
+    MeasurementRule,
     MixedRule,
-    QueryRule,
     complete_trial,
     costly_feedback_strategy,
     query,
@@ -80,7 +80,7 @@ def posterior_at(client: Client, time: float) -> tuple[torch.Tensor, torch.Tenso
 def test_decisions_are_those_of_the_algorithm(minimize: bool) -> None:
     """The point has the largest bound on a fine grid, and the rule sees its strongest rival."""
     sign = -1.0 if minimize else 1.0
-    client = make_client(minimize, rule=QueryRule(0.7), beta=2.0, num_restarts=8)
+    client = make_client(minimize, rule=MeasurementRule(0.7), beta=2.0, num_restarts=8)
     run_trials(client, 4, sign)
     skipped = 0
     for index in range(4, 9):
@@ -110,7 +110,7 @@ def test_decisions_are_those_of_the_algorithm(minimize: bool) -> None:
 @pytest.mark.usefixtures("full_searches")
 def test_confidence_of_independent_rivals() -> None:
     """The smallest probability over the points that are unlike the chosen one."""
-    client = make_client(rule=QueryRule(0.7, joint=False), num_restarts=8, raw_samples=256)
+    client = make_client(rule=MeasurementRule(0.7, joint=False), num_restarts=8, raw_samples=256)
     run_trials(client, 9)
     for index in range(9, 12):
         grid, mean, sd = posterior_at(client, index)
@@ -126,7 +126,7 @@ def test_confidence_of_independent_rivals() -> None:
 
 def test_directions_mirror_each_other() -> None:
     """Minimising -y asks for the same trials as maximising y, and signs the record."""
-    up, down = make_client(rule=QueryRule(0.7)), make_client(True, rule=QueryRule(0.7))
+    up, down = make_client(rule=MeasurementRule(0.7)), make_client(True, rule=MeasurementRule(0.7))
     assert run_trials(up, 8) == run_trials(down, 8, sign=-1.0)
     for index in range(8):
         assert arm_of(up, index) == pytest.approx(arm_of(down, index), abs=1e-5)
@@ -198,10 +198,10 @@ def test_a_budget_that_is_used_up() -> None:
 @pytest.mark.parametrize(
     "rule",
     [
-        QueryRule(0.6, compare="local_optima", joint=False),
+        MeasurementRule(0.6, compare="local_optima", joint=False),
         LCBUCBRule(),
         BernoulliRule(0.5),
-        MixedRule(QueryRule(0.9), 0.2, 0.6),
+        MixedRule(MeasurementRule(0.9), 0.2, 0.6),
         FullFeedback(),
     ],
 )

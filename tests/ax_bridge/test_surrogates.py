@@ -19,8 +19,8 @@ from gpytorch.mlls import LeaveOneOutPseudoLikelihood
 
 from ax_costaware import (
     FixedHyperparameters,
+    MeasurementRule,
     MixedRule,
-    QueryRule,
     costly_feedback_strategy,
     gittins_strategy,
 )
@@ -206,4 +206,4 @@ def test_the_model_of_a_strategy(
     assert (found.model_class, found.options) == (model, options)
     method = method_of_class(strategy, CostlyFeedback)
     # Who learns how fast things change has to look now and then.
-    assert isinstance(method.rule, QueryRule if options else MixedRule)
+    assert isinstance(method.rule, MeasurementRule if options else MixedRule)

@@ -42,7 +42,7 @@ from ax_costaware.methods import (
     TreeSearch,
 )
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
-from ax_costaware.methods.costly_feedback.rules import QueryRule
+from ax_costaware.methods.costly_feedback.rules import MeasurementRule
 from ax_costaware.methods.gittins.rules import GittinsStop
 from ax_costaware.methods.resolution_tree import LEVEL
 from ax_costaware.queries import ControlSet, FiniteConditional, GaussianConditional
@@ -128,7 +128,9 @@ CASES = {
         {"x1": 0.3, "x2": 0.6, "within": 0.15},
     ),
     "costly feedback": Case(
-        CostlyFeedback(rule=QueryRule(0.95), budget=8.0, forgetting=0.05, initial_trials=4, **FAST),
+        CostlyFeedback(
+            rule=MeasurementRule(0.95), budget=8.0, forgetting=0.05, initial_trials=4, **FAST
+        ),
         SQUARE,
         lambda: measured,
         MODEL,

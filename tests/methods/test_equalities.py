@@ -28,7 +28,7 @@ from ax_costaware.methods import (
     TreeSearch,
 )
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
-from ax_costaware.methods.costly_feedback.rules import QueryRule
+from ax_costaware.methods.costly_feedback.rules import MeasurementRule
 from ax_costaware.methods.resolution_tree import LEVEL
 from ax_costaware.queries import GaussianConditional
 from ax_costaware.queries.control_sets import ControlSet
@@ -84,7 +84,9 @@ METHODS: dict[str, tuple[Method, Space, FixedHyperparameters | None]] = {
         MODEL,
     ),
     "costly feedback": (
-        CostlyFeedback(rule=QueryRule(0.95), budget=9.0, forgetting=0.05, initial_trials=4, **FAST),
+        CostlyFeedback(
+            rule=MeasurementRule(0.95), budget=9.0, forgetting=0.05, initial_trials=4, **FAST
+        ),
         MIXTURE,
         MODEL,
     ),

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("short_searches")
 HALF = BernoulliRule(0.5)
 """Skips for certain, which other rules do when they are sure."""
 
-DECISION = {"rule": "QueryRule()", "confidence": 0.95, "mean": 0.5, "standard_deviation": 0.1}
+DECISION = {"rule": "MeasurementRule()", "confidence": 0.95, "mean": 0.5, "standard_deviation": 0.1}
 
 
 def make(budget: float | None = 20.0) -> Client:

@@ -159,7 +159,7 @@ CASES: dict[str, Case] = {
     "costly_feedback": Case(
         lambda: _floats(("x1", "x2")),
         lambda: ac.costly_feedback_strategy(
-            ac.QueryRule(0.6), forgetting=0.03, budget=20.0, initial_trials=3, **FAST
+            ac.MeasurementRule(0.6), forgetting=0.03, budget=20.0, initial_trials=3, **FAST
         ),
         _complete_if_asked,
     ),

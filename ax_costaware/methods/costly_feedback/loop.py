@@ -101,8 +101,8 @@ class CostlyFeedbackLoop:
             share ``sqrt(1 - forgetting)`` of itself. Or ``ResetEvery(rounds)``. None: it is
             learned.
         noise: Variance of the noise of a measurement, > 0. None: it is learned.
-        rule: When to measure. None: ``QueryRule(0.9)``; where the forgetting rate is learned with a
-            lower quota of a tenth, by which it is noticed that it was learned too small.
+        rule: When to measure. None: ``MeasurementRule(0.9)``; where the forgetting rate is learned
+            with a lower quota of a tenth, by which it is noticed that it was learned too small.
         beta: The point used is that with the largest ``mean + sqrt(beta) * sd``: a number >= 0, or
             a schedule; ``LogarithmicBeta()`` by default, 0.8 log(4 t) in round t.
         seed: Of everything random. None: 0.

@@ -21,8 +21,8 @@ from ax_costaware.methods.costly_feedback.rules import (
     BernoulliRule,
     FullFeedback,
     LCBUCBRule,
+    MeasurementRule,
     MixedRule,
-    QueryRule,
 )
 from ax_costaware.models.kernels import IndependentKernel
 
@@ -34,7 +34,7 @@ _VALUES = {
         LCBUCBRule,
         LogarithmicBeta,
         MixedRule,
-        QueryRule,
+        MeasurementRule,
         ResetEvery,
     )
 }

@@ -123,7 +123,7 @@ class FeedbackRule(ABC):
 
 
 @dataclass(frozen=True)
-class QueryRule(FeedbackRule):
+class MeasurementRule(FeedbackRule):
     """Measure unless the point is better than each rival with probability ``kappa`` at least.
 
     Also where it is open whether the point is feasible. Line 8 of the paper's Algorithm 1. With
@@ -177,7 +177,7 @@ class QueryRule(FeedbackRule):
 class LCBUCBRule(FeedbackRule):
     """Measure unless the chosen point's lower bound is above the upper bound of every rival.
 
-    The condition of the paper's Lemma 8. It measures more than ``QueryRule(0.99)``.
+    The condition of the paper's Lemma 8. It measures more than ``MeasurementRule(0.99)``.
 
     Raises:
         InputError: Unless ``compare`` is one of its values.
@@ -297,11 +297,11 @@ class FullFeedback(FeedbackRule):
 def default_rule(forgetting_is_given: bool) -> FeedbackRule:
     """The rule where the user names none.
 
-    A ``QueryRule``; where the forgetting rate is learned, with a tenth of the rounds measured in
-    any case: a rate that was learned too small makes the model sure of itself, and what is not
+    A ``MeasurementRule``; where the forgetting rate is learned, with a tenth of the rounds measured
+    in any case: a rate that was learned too small makes the model sure of itself, and what is not
     measured cannot show that it is wrong.
     """
-    rule = QueryRule()
+    rule = MeasurementRule()
     return rule if forgetting_is_given else MixedRule(rule, lower=0.1, upper=1.0)
 
 
@@ -322,7 +322,9 @@ def checked_rule(rule: Any, name: str) -> FeedbackRule:
     Raises:
         InputError: If it is no rule, or wants rivals of another kind than there are.
     """
-    found: FeedbackRule = instance_of(rule, name, FeedbackRule, "a rule such as QueryRule(0.9)")
+    found: FeedbackRule = instance_of(
+        rule, name, FeedbackRule, "a rule such as MeasurementRule(0.9)"
+    )
     one_of(found.compare, f"{name}={rule!r}: compare", (*get_args(Compare), None))
     return found
 

@@ -19,8 +19,8 @@ from ax_costaware.methods import CostlyFeedback
 from ax_costaware.methods.costly_feedback.rules import (
     BernoulliRule,
     FeedbackRule,
+    MeasurementRule,
     MixedRule,
-    QueryRule,
 )
 from ax_costaware.models.factor import only_model
 from ax_costaware.space import Range, Space
@@ -44,7 +44,7 @@ class Known(CostlyFeedback):
 
 
 METHOD = Known(
-    rule=QueryRule(0.9), forgetting=0.02, initial_trials=5, num_restarts=2, raw_samples=64
+    rule=MeasurementRule(0.9), forgetting=0.02, initial_trials=5, num_restarts=2, raw_samples=64
 )
 
 
@@ -138,13 +138,13 @@ def test_what_a_point_promises_counts_as_far_as_it_is_likely_to_be_feasible() ->
 
 def test_measures_where_it_is_open_whether_the_point_is_feasible() -> None:
     """With rules that compare; one that draws lots, or has a quota, keeps to it."""
-    careless = run_of(QueryRule(0.51), count=11)
+    careless = run_of(MeasurementRule(0.51), count=11)
     later = careless.trials[METHOD.initial_trials :]
     open_ones = [t for t in later if t.decision["feasibility"] < 0.9]
     assert open_ones
     assert all(t.is_observed for t in open_ones)
     assert all("is feasible with probability" in t.decision["reason"] for t in open_ones)
-    for rule in (BernoulliRule(0.3), MixedRule(QueryRule(0.9), 0.0, 0.3)):
+    for rule in (BernoulliRule(0.3), MixedRule(MeasurementRule(0.9), 0.0, 0.3)):
         by_lot = run_of(rule, count=11).trials[METHOD.initial_trials :]
         unknown = [t for t in by_lot if t.decision["feasibility"] < 0.9]
         assert not all(t.is_observed for t in unknown)

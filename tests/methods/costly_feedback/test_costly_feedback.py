@@ -21,9 +21,9 @@ from ax_costaware.methods.costly_feedback.rules import (
     FeedbackRule,
     FullFeedback,
     MeasurementChoice,
+    MeasurementRule,
     MixedRule,
     Prospect,
-    QueryRule,
 )
 from ax_costaware.models import TimeVaryingGP
 from ax_costaware.models.fixed_hyperparameters import FixedTimeVaryingGP
@@ -45,8 +45,8 @@ class RivalsOfItsOwn(FeedbackRule):
 
 
 BAD_ARGUMENTS: list[tuple[dict[str, Any], str]] = [
-    ({"rule": 0.9}, "rule=0.9: expected a rule such as QueryRule"),
-    ({"rule": QueryRule}, "rule=.*QueryRule.*: expected"),
+    ({"rule": 0.9}, "rule=0.9: expected a rule such as MeasurementRule"),
+    ({"rule": MeasurementRule}, "rule=.*MeasurementRule.*: expected"),
     (
         {"rule": RivalsOfItsOwn()},
         r"rule=RivalsOfItsOwn.*: compare='optima': expected one of \['correlation', 'local_optima'",
@@ -176,8 +176,8 @@ def test_the_model(
     assert found.options == options
     # Who learns how fast things change has to look now and then.
     rule = method.settled([found]).rule
-    assert isinstance(rule, QueryRule if options else MixedRule)
-    assert CostlyFeedback(rule=QueryRule(0.5)).settled([found]).rule == QueryRule(0.5)
+    assert isinstance(rule, MeasurementRule if options else MixedRule)
+    assert CostlyFeedback(rule=MeasurementRule(0.5)).settled([found]).rule == MeasurementRule(0.5)
 
 
 STEEP = AffineCost({"x": 4.0}, fixed=0.5)

@@ -25,9 +25,9 @@ from ax_costaware.methods import (
     LCBUCBRule,
     LogarithmicBeta,
     MeasurementChoice,
+    MeasurementRule,
     MixedRule,
     Prospect,
-    QueryRule,
     ResetEvery,
 )
 from ax_costaware.methods.costly_feedback.learned_model import learned_model
@@ -69,7 +69,7 @@ def play(
 
 
 def test_measures_less_than_every_round_and_keeps_up() -> None:
-    loop = known(rule=QueryRule(0.6))
+    loop = known(rule=MeasurementRule(0.6))
     played = play(loop, 400)
     regret = [1 - drifting(x, t) for t, (x, _) in enumerate(played, start=1)]
     assert loop.round == 401
@@ -80,7 +80,7 @@ def test_measures_less_than_every_round_and_keeps_up() -> None:
 
 def test_the_point_has_the_largest_upper_confidence_bound() -> None:
     """Against the formulas of the paper, section 3.1, with the rule's probability beside them."""
-    loop = known(beta=3.0, rule=QueryRule(0.8), forgetting=0.005)
+    loop = known(beta=3.0, rule=MeasurementRule(0.8), forgetting=0.005)
     told: list[tuple[float, int, float]] = []
     points = torch.tensor(GRID).unsqueeze(-1)
     with torch.no_grad():
@@ -253,7 +253,7 @@ def test_a_point_may_be_known_beforehand(domain: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("seed", [0, 5])
 def test_one_seed_gives_one_run(seed: int) -> None:
-    rule = MixedRule(QueryRule(0.9), lower=0.1, upper=0.5)
+    rule = MixedRule(MeasurementRule(0.9), lower=0.1, upper=0.5)
     assert play(known(rule=rule, seed=seed), 50) == play(known(rule=rule, seed=seed), 50)
 
 
@@ -276,7 +276,7 @@ def test_bernoulli_measures_its_share() -> None:
 def test_lower_quota_is_kept_although_nothing_is_in_doubt() -> None:
     kernel = ScaleKernel(IndependentKernel())
     kernel.outputscale = 1e-6
-    rule = MixedRule(QueryRule(0.5 + 1e-9), lower=0.2, upper=1.0)
+    rule = MixedRule(MeasurementRule(0.5 + 1e-9), lower=0.2, upper=1.0)
     loop = known(candidates=[0, 1, 2], kernel=kernel, rule=rule, noise=1e-8)
     for _ in range(1000):
         x = loop.ask().x
@@ -284,7 +284,9 @@ def test_lower_quota_is_kept_although_nothing_is_in_doubt() -> None:
     assert loop.num_measured == pytest.approx(200, abs=60)
 
 
-@pytest.mark.parametrize("rule", [QueryRule(0.6), QueryRule(0.6, "local_optima"), LCBUCBRule()])
+@pytest.mark.parametrize(
+    "rule", [MeasurementRule(0.6), MeasurementRule(0.6, "local_optima"), LCBUCBRule()]
+)
 @pytest.mark.parametrize("first", [0, 30])
 def test_never_stops_measuring_for_ever(rule: FeedbackRule, first: int) -> None:
     """The trap: with a single local optimum the paper's rule has no rival left, ever."""
@@ -352,7 +354,7 @@ def test_blocks_are_learned_from_as_draws_of_their_own() -> None:
 
 
 def test_arms_are_learned_one_by_one() -> None:
-    loop = known(candidates=[0, 1, 2], kernel=IndependentKernel(), rule=QueryRule(0.95))
+    loop = known(candidates=[0, 1, 2], kernel=IndependentKernel(), rule=MeasurementRule(0.95))
     counts = np.zeros(3)
     for t in range(600):
         arm, measure, _ = loop.ask()
@@ -372,7 +374,7 @@ def test_candidates_may_have_several_coordinates() -> None:
     points = np.stack(np.meshgrid(np.linspace(-1, 1, 7), np.linspace(0, 50, 6)), -1).reshape(-1, 2)
     kernel = RBFKernel(ard_num_dims=2).double()
     kernel.lengthscale = torch.tensor([0.5, 12.0])
-    for rule in (QueryRule(0.9), QueryRule(0.9, "local_optima", joint=False)):
+    for rule in (MeasurementRule(0.9), MeasurementRule(0.9, "local_optima", joint=False)):
         loop = CostlyFeedbackLoop(points, kernel=kernel, forgetting=0.005, noise=1e-3, rule=rule)
         for _ in range(80):
             x, measure, _ = loop.ask()
@@ -429,16 +431,16 @@ def test_what_is_given_is_not_learned() -> None:
 
 def test_a_rate_that_is_learned_is_watched() -> None:
     """A rate that was learned too small could not be found out without a measurement."""
-    assert known().to_dict()["rule"] == known(rule=QueryRule(0.9)).to_dict()["rule"]
-    watched = MixedRule(QueryRule(0.9), lower=0.1, upper=1.0)
+    assert known().to_dict()["rule"] == known(rule=MeasurementRule(0.9)).to_dict()["rule"]
+    watched = MixedRule(MeasurementRule(0.9), lower=0.1, upper=1.0)
     assert known(forgetting=None).to_dict()["rule"] == known(rule=watched).to_dict()["rule"]
 
 
 RULES = [
-    QueryRule(0.8),
-    QueryRule(0.8, "local_optima", joint=False),
+    MeasurementRule(0.8),
+    MeasurementRule(0.8, "local_optima", joint=False),
     LCBUCBRule(),
-    MixedRule(QueryRule(0.9), 0.1, 0.8),
+    MixedRule(MeasurementRule(0.9), 0.1, 0.8),
     BernoulliRule(0.5),
     FullFeedback(),
 ]
@@ -637,7 +639,7 @@ def test_many_candidates_need_no_covariance_matrix_of_all() -> None:
 
 def test_the_top_of_its_own_hill_is_no_rival() -> None:
     """With two hills there is one rival, also while a point beside the top of a hill is kept."""
-    rule = QueryRule(0.9, "local_optima", joint=False)
+    rule = MeasurementRule(0.9, "local_optima", joint=False)
     loop = known(rule=rule, kernel=matern(), beta=4.0)
     for _ in range(100):
         x = float(loop.ask().x)

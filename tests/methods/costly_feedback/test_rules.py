@@ -18,9 +18,9 @@ from ax_costaware.methods import (
     LCBUCBRule,
     LogarithmicBeta,
     MeasurementChoice,
+    MeasurementRule,
     MixedRule,
     Prospect,
-    QueryRule,
     Rivals,
 )
 from ax_costaware.methods.costly_feedback.rules import checked_measurement
@@ -49,7 +49,7 @@ def decide(
 @pytest.mark.parametrize("joint", [False, True])
 def test_confidence_is_the_smallest_probability_of_being_better(joint: bool) -> None:
     others = rivals([0.5, 0.9, -1.0], [0.3, 0.01, 4.0], [0.1, -0.05, 0.2])
-    rule = QueryRule(0.9, joint=joint)
+    rule = MeasurementRule(0.9, joint=joint)
     found = decide(rule, 1.0, 0.2, others)
     spread = others.variance + 0.2 - (2 * others.covariance if joint else 0)
     expected = norm.cdf((1.0 - others.mean) / np.sqrt(spread)).min()
@@ -61,14 +61,14 @@ def test_joint_confidence_is_that_of_samples() -> None:
     generator = np.random.default_rng(0)
     covariance = np.array([[0.5, 0.3], [0.3, 0.4]])
     samples = generator.multivariate_normal([1.0, 0.6], covariance, size=400_000)
-    found = decide(QueryRule(0.9), 1.0, 0.5, rivals([0.6], [0.4], [0.3]))
+    found = decide(MeasurementRule(0.9), 1.0, 0.5, rivals([0.6], [0.4], [0.3]))
     assert found.confidence == pytest.approx((samples[:, 0] > samples[:, 1]).mean(), abs=0.003)
 
 
 @pytest.mark.parametrize(("kappa", "measure"), [(0.84, False), (0.85, True)])
 def test_kappa_is_where_measuring_begins(kappa: float, measure: bool) -> None:
     # One standard deviation of the difference: a probability of 0.8413.
-    rule = QueryRule(kappa, joint=False)
+    rule = MeasurementRule(kappa, joint=False)
     found = decide(rule, 1.0, 0.5, rivals([0.0], [0.5]))
     assert found.measure is measure
     assert "0.841" in found.reason
@@ -76,8 +76,8 @@ def test_kappa_is_where_measuring_begins(kappa: float, measure: bool) -> None:
 
 
 def test_what_is_certain_needs_no_measurement() -> None:
-    assert not decide(QueryRule(0.99), 1.0, 0.5, rivals([0.5], [0.5], [0.5])).measure
-    assert decide(QueryRule(0.01), 0.5, 0.5, rivals([1.0], [0.5], [0.5])).measure
+    assert not decide(MeasurementRule(0.99), 1.0, 0.5, rivals([0.5], [0.5], [0.5])).measure
+    assert decide(MeasurementRule(0.01), 0.5, 0.5, rivals([1.0], [0.5], [0.5])).measure
 
 
 @pytest.mark.parametrize(("mean", "measure"), [(4.9, True), (5.0, True), (5.1, False)])
@@ -94,7 +94,7 @@ def test_lcb_ucb_measures_whatever_a_confident_rule_does() -> None:
     for _ in range(200):
         mean, variance = generator.normal(1.0, 2.0), generator.uniform(0.01, 1)
         others = rivals(list(generator.normal(size=5)), list(generator.uniform(0.01, 1, size=5)))
-        if decide(QueryRule(kappa, joint=False), mean, variance, others).measure:
+        if decide(MeasurementRule(kappa, joint=False), mean, variance, others).measure:
             assert decide(LCBUCBRule(), mean, variance, others).measure
 
 
@@ -115,14 +115,14 @@ def test_bernoulli_measures_its_quota() -> None:
     ],
 )
 def test_a_mixed_rule_keeps_its_quotas(sure: bool, draws: tuple[float, ...], measure: bool) -> None:
-    rule = MixedRule(QueryRule(0.9, joint=False), lower=0.2, upper=0.6)
+    rule = MixedRule(MeasurementRule(0.9, joint=False), lower=0.2, upper=0.6)
     others = rivals([-9.0 if sure else 0.0], [0.1])
     assert decide(rule, 0.0, 0.1, others, *draws).measure is measure
 
 
 def test_a_mixed_rule_without_quotas_is_its_rule() -> None:
     generator = np.random.default_rng(2)
-    rule = QueryRule(0.9)
+    rule = MeasurementRule(0.9)
     mixed = MixedRule(rule, lower=0.0, upper=1.0)
     assert (mixed.compare, mixed.joint) == (rule.compare, rule.joint)
     for _ in range(20):
@@ -133,7 +133,7 @@ def test_a_mixed_rule_without_quotas_is_its_rule() -> None:
 @pytest.mark.parametrize(("lower", "upper"), [(0.1, 1.0), (0.2, 0.6), (0.3, 0.3), (1.0, 1.0)])
 def test_quotas_are_met_in_expectation(lower: float, upper: float) -> None:
     draw = np.random.default_rng(3).random
-    rule = MixedRule(QueryRule(0.9, joint=False), lower, upper)
+    rule = MixedRule(MeasurementRule(0.9, joint=False), lower, upper)
     for mean, share in ((9.0, lower), (0.0, upper)):
         others = rivals([0.0], [0.1])
         measured = [
@@ -146,7 +146,9 @@ def test_full_feedback_measures() -> None:
     assert decide(FullFeedback(), 9.0, 0.0, None).measure
 
 
-@pytest.mark.parametrize("rule", [QueryRule(), LCBUCBRule(), MixedRule(QueryRule(), 0.0, 1.0)])
+@pytest.mark.parametrize(
+    "rule", [MeasurementRule(), LCBUCBRule(), MixedRule(MeasurementRule(), 0.0, 1.0)]
+)
 @pytest.mark.parametrize("others", [None, rivals([], [], [])])
 def test_a_comparison_needs_rivals(rule: FeedbackRule, others: Rivals | None) -> None:
     with pytest.raises(InputError, match="rivals"):
@@ -155,16 +157,16 @@ def test_a_comparison_needs_rivals(rule: FeedbackRule, others: Rivals | None) ->
 
 def test_a_joint_rule_needs_covariances() -> None:
     with pytest.raises(InputError, match="covariance=None"):
-        decide(QueryRule(), 0.0, 1.0, rivals([0.0], [1.0]))
+        decide(MeasurementRule(), 0.0, 1.0, rivals([0.0], [1.0]))
 
 
 @pytest.mark.parametrize("kappa", [0.0, 1.0, -0.1, 1.5, math.nan, math.inf, "0.9", None, True])
 def test_kappa_is_a_probability(kappa: Any) -> None:
     with pytest.raises(InputError, match=r"kappa=.*strictly between 0 and 1"):
-        QueryRule(kappa)
+        MeasurementRule(kappa)
 
 
-@pytest.mark.parametrize("rule", [QueryRule, LCBUCBRule])
+@pytest.mark.parametrize("rule", [MeasurementRule, LCBUCBRule])
 def test_kinds_of_rivals_are_named(rule: Any) -> None:
     with pytest.raises(InputError, match=r"compare='all'.*'correlation', 'local_optima'"):
         rule(compare="all")
@@ -172,7 +174,7 @@ def test_kinds_of_rivals_are_named(rule: Any) -> None:
 
 def test_joint_is_a_bool() -> None:
     with pytest.raises(InputError, match="joint=1"):
-        QueryRule(joint=1)  # type: ignore[arg-type]
+        MeasurementRule(joint=1)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("quota", [-0.1, 1.1, math.nan, "half", None])
@@ -183,9 +185,9 @@ def test_a_quota_is_a_probability(quota: Any) -> None:
 
 def test_quotas_are_in_order() -> None:
     with pytest.raises(InputError, match=r"lower=0.6, upper=0.2: .*lower <= upper"):
-        MixedRule(QueryRule(), lower=0.6, upper=0.2)
+        MixedRule(MeasurementRule(), lower=0.6, upper=0.2)
     with pytest.raises(InputError, match="lower=-1"):
-        MixedRule(QueryRule(), lower=-1, upper=0.2)
+        MixedRule(MeasurementRule(), lower=-1, upper=0.2)
     with pytest.raises(InputError, match=r"rule=0.9"):
         MixedRule(0.9, lower=0.1, upper=0.2)  # type: ignore[arg-type]
 
@@ -193,10 +195,10 @@ def test_quotas_are_in_order() -> None:
 @pytest.mark.parametrize(
     "rule",
     [
-        QueryRule(0.8, "local_optima", joint=False),
+        MeasurementRule(0.8, "local_optima", joint=False),
         LCBUCBRule("local_optima"),
         BernoulliRule(0.4),
-        MixedRule(QueryRule(0.7), 0.1, 0.5),
+        MixedRule(MeasurementRule(0.7), 0.1, 0.5),
         FullFeedback(),
     ],
 )
@@ -218,7 +220,7 @@ def test_a_schedule_of_beta_is_positive(arguments: dict[str, float]) -> None:
         LogarithmicBeta(**arguments)
 
 
-@pytest.mark.parametrize("rule", [QueryRule(0.6), LCBUCBRule()])
+@pytest.mark.parametrize("rule", [MeasurementRule(0.6), LCBUCBRule()])
 def test_a_point_that_may_be_infeasible_is_measured(rule: FeedbackRule) -> None:
     """Although it is better than its rival for certain; within the quotas of a mixed rule."""
     rivals = Rivals(np.array([-5.0]), np.array([1e-6]), np.array([0.0]))
