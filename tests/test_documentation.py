@@ -44,6 +44,7 @@ PRINTED = {
         "of 50, ",
         "humidity: 3 trials",
         "shift: 3 trials",
+        *("Trial 8: set temperature", "of 60, ", "temperature+humidity"),
     ],
     "costly_feedback": ["of 300 rounds measured; ", "Trial 2: set timeout"],
     "everyday": [
@@ -62,7 +63,6 @@ PRINTED = {
         "The tool is worn",
     ],
     "resolution_tree": ["Trial 7: set level", "of 60, ", "east = "],
-    "unknown_costs": ["Trial 8: set temperature", "of 60, ", "temperature+humidity"],
 }
 """What the examples of a page print, among other things."""
 
