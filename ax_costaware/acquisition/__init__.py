@@ -15,6 +15,7 @@ from ax_costaware.acquisition.cost_aware_analytic import (
     PandoraBoxGittinsIndex,
     incumbent,
 )
+from ax_costaware.acquisition.feasibility import Feasibility, OutcomeConstraint
 from ax_costaware.acquisition.gittins_index import expected_spend, gittins_index, lambda_for_budget
 from ax_costaware.acquisition.noisy_improvement import LogNoisyExpectedImprovementPerCost
 from ax_costaware.acquisition.optimize import Optimum
@@ -34,10 +35,12 @@ __all__ = [
     "ConditionalMaxValueEntropySearch",
     "ConfidenceSearch",
     "ExpectedUpperConfidenceBound",
+    "Feasibility",
     "LogExpectedImprovementPerCost",
     "LogNoisyExpectedImprovementPerCost",
     "LogTargetImprovementPerCost",
     "Optimum",
+    "OutcomeConstraint",
     "PandoraBoxGittinsIndex",
     "PartialQueryLogExpectedImprovement",
     "TargetSpace",

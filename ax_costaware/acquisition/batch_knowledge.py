@@ -25,14 +25,15 @@ sample of its own, per unit of cost.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from ax_costaware.acquisition.feasibility import NO_BOUNDS, Feasibility, OutcomeConstraint
 from ax_costaware.acquisition.objectives import some_nodes
 from ax_costaware.acquisition.starts import SearchDomain, raw_points
 from ax_costaware.models.posterior import ExactPosterior, FunctionalPosterior
@@ -59,9 +60,6 @@ _ROUNDING = 1e-9
 
 _EVEN = math.log(0.5)
 """Logarithm of the probability from which on a candidate is rather feasible than not."""
-
-LogProbability: TypeAlias = Callable[[Tensor, Tensor], Tensor]
-"""The log of the probability that a Gaussian outcome keeps to its bounds, of mean and variance."""
 
 
 class Told(NamedTuple):
@@ -145,18 +143,18 @@ class Candidates:
         return Told(mean, covariance.diagonal(), cross, outcomes, z)
 
 
-def expected_gain(told: Told, bounds: Sequence[tuple[Told, LogProbability]] = ()) -> float:
+def expected_gain(told: Told, others: Sequence[tuple[OutcomeConstraint, Told]] = ()) -> float:
     """How much outcomes are expected to add to the best of some values.
 
     Args:
         told: What they tell of the values.
-        bounds: What they tell of each further outcome that has bounds, and these.
+        others: Bounds of each further outcome, and what is told of it.
     """
     now, (later, _) = told.mean, told.after()
-    if bounds:
+    if others:
         low = now.min()
-        chance = torch.stack([within(o.mean, _positive(o.variance)) for o, within in bounds])
-        chance_later = torch.stack([within(*o.after()) for o, within in bounds])
+        chance = torch.stack([b.log_probability(o.mean, _positive(o.variance)) for b, o in others])
+        chance_later = torch.stack([b.log_probability(*o.after()) for b, o in others])
         now = chance.sum(dim=0).exp() * (now - low)
         later = chance_later.sum(dim=0).exp() * (later - low)
     # The best of now is the same on average: taking it off leaves less to chance.
@@ -171,7 +169,7 @@ def batch_knowledge(
     evaluated: Tensor,
     plays: Sequence[int],
     seed: int,
-    bounds: Sequence[tuple[FunctionalPosterior, LogProbability]] = (),
+    feasibility: Feasibility[FunctionalPosterior] = NO_BOUNDS,
 ) -> list[float]:
     """The expected gain in the value of the best query by trials of each control set.
 
@@ -183,7 +181,7 @@ def batch_knowledge(
         evaluated: ``m x d`` evaluated points.
         plays: Per control set, how many trials; 0: none, which gain nothing.
         seed: Seed of the candidates and of all samples.
-        bounds: Of each further outcome with bounds its posterior, and these.
+        feasibility: Posteriors of further outcomes, with their bounds.
 
     Returns:
         The gains, in units of the objective.
@@ -200,17 +198,17 @@ def batch_knowledge(
         return torch.randn(rows, columns, generator=generator, dtype=torch.double).to(evaluated)
 
     with torch.no_grad():
-        candidates = _candidates(posterior, bounds, laws, controls, domain, evaluated, seed)
+        candidates = _candidates(posterior, feasibility, laws, controls, domain, evaluated, seed)
         sampled = candidates.samples(normal(len(candidates.points), most))
         z = normal(most, _NUM_SAMPLES)
         others = []
-        for place, (other, within) in enumerate(bounds):
+        for place, (bound, other) in enumerate(feasibility.outcomes):
             chance = torch.Generator().manual_seed(seed + 1 + place)
             seen = replace(candidates, posterior=other)
             values = seen.samples(normal(len(candidates.points), most, chance))
             exact = _positive(torch.zeros_like(values))
-            sampled = _feasible_first(sampled, within(values, exact) >= _EVEN)
-            others.append((seen, within, normal(most, _NUM_SAMPLES, chance)))
+            sampled = _feasible_first(sampled, bound.log_probability(values, exact) >= _EVEN)
+            others.append((bound, seen, normal(most, _NUM_SAMPLES, chance)))
         best = candidates.points[sampled.argmax(dim=0)]
 
         def gain(law: NodesGiven, points: Tensor) -> float:
@@ -218,7 +216,7 @@ def batch_knowledge(
             nodes, weights = law(points)
             picked = torch.multinomial(weights.cpu(), 1, generator=generator).squeeze(-1)
             landing = nodes[torch.arange(n), picked]
-            of_others = [(seen.told(landing, o[:n]), within) for seen, within, o in others]
+            of_others = [(bound, seen.told(landing, o[:n])) for bound, seen, o in others]
             return expected_gain(candidates.told(landing, z[:n]), of_others)
 
         return [
@@ -235,7 +233,7 @@ def maximal_controls(controls: Sequence[Sequence[int]]) -> list[int]:
 
 def _candidates(
     posterior: FunctionalPosterior,
-    bounds: Sequence[tuple[FunctionalPosterior, LogProbability]],
+    feasibility: Feasibility[FunctionalPosterior],
     laws: Sequence[NodesGiven],
     controls: Sequence[list[int]],
     domain: SearchDomain,
@@ -245,9 +243,10 @@ def _candidates(
     """Points of the largest control sets, all over the space and near the best ones."""
     tops = maximal_controls(controls)
     mean, _ = posterior.joint(evaluated)
-    for other, within in bounds:
+    for bound, other in feasibility.outcomes:
         seen, covariance = other.joint(evaluated)
-        mean = _feasible_first(mean, within(seen, _positive(covariance.diagonal())) >= _EVEN)
+        log_probability = bound.log_probability(seen, _positive(covariance.diagonal()))
+        mean = _feasible_first(mean, log_probability >= _EVEN)
     near = evaluated[mean.topk(min(_NUM_NEAR, len(mean))).indices]
     spread = _NEAR * (domain.bounds[1] - domain.bounds[0])
     points, nodes, weights = [], [], []
@@ -277,7 +276,7 @@ def target_knowledge_per_cost(
     counts: Sequence[int],
     limit: float | None,
     seed: int,
-    bounds: Sequence[tuple[ExactPosterior, LogProbability]] = (),
+    feasibility: Feasibility[ExactPosterior] = NO_BOUNDS,
 ) -> float:
     """The expected gain in the value of the best point, per unit of cost, where it is largest.
 
@@ -290,13 +289,13 @@ def target_knowledge_per_cost(
         counts: Numbers of queries that are looked at.
         limit: What the queries may cost together; None for no limit.
         seed: Seed of what the answers may come to.
-        bounds: Of each further outcome with bounds its posterior, and these.
+        feasibility: Posteriors of further outcomes, with their bounds.
     """
     points = torch.cat([optima, others])
     with torch.no_grad():
         asked = [
             _Asked(one, queries, points, max(counts), seed + place)
-            for place, one in enumerate([posterior, *(other for other, _ in bounds)])
+            for place, one in enumerate([posterior, *(o for _, o in feasibility.outcomes)])
         ]
         told = torch.stack([one.part_told[:, : len(optima)] for one in asked]).sum(dim=0)
         best = (told / costs.unsqueeze(-1)).argmax(dim=0)
@@ -306,7 +305,8 @@ def target_knowledge_per_cost(
             if limit is not None and cost > limit * (1 + _SLACK):
                 return 0.0
             objective, *others = (one.told(chosen) for one in asked)
-            of_others = [(o, within) for o, (_, within) in zip(others, bounds, strict=True)]
+            bounds = (bound for bound, _ in feasibility.outcomes)
+            of_others = list(zip(bounds, others, strict=True))
             return expected_gain(objective, of_others) / cost
 
         single = [gain_per_cost(one.unsqueeze(0)) for one in best.unique()]

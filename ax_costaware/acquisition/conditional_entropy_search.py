@@ -13,10 +13,9 @@ samples of it:
   its points are high and little of how high the highest is, which the first measure misses.
 
 Where the optimum is within bounds on another outcome :math:`h`, whose averages are answered, too,
-``BoundInformation`` measures how much such an answer tells of :math:`h(x^*) \le b`, which truncates
-a Gaussian (after Perrone et al. 2019, "Constrained Bayesian Optimization with Max-Value Entropy
-Search"). An average over points out of bounds may be above :math:`f^*`, so that it goes with the
-second.
+the second adds how much such an answer tells of :math:`h(x^*) \le b`, which truncates a Gaussian
+(after Perrone et al. 2019, "Constrained Bayesian Optimization with Max-Value Entropy Search"). The
+first does not apply there: an average over points out of bounds may be above :math:`f^*`.
 
 Values are in nats, over the cost of the query where there is one.
 """
@@ -24,13 +23,14 @@ Values are in nats, over the cost of the query where there is one.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from torch import Tensor
 
+from ax_costaware.acquisition.feasibility import Feasibility, OutcomeConstraint
 from ax_costaware.acquisition.pointwise import PointwiseAcquisition, takes_its_inputs
 from ax_costaware.acquisition.standard_normal import (
     noisy_truncated_information,
@@ -176,6 +176,8 @@ class ConditionalJointEntropySearch(ConditionalEntropySearch):
             count.
         posterior_transform: A ``ScalarizedPosteriorTransform``: a weight of -1 for minimisation.
         X_pending: ``k x p`` queries under evaluation, believed at their posterior mean.
+        constraints: Bounds on further outcomes, within which the samples are, each with a fitted
+            ``ConditionalMeanProcess``.
 
     Raises:
         InputError: If the samples, ``cost`` or ``X_pending`` are not of that kind.
@@ -191,6 +193,7 @@ class ConditionalJointEntropySearch(ConditionalEntropySearch):
         cost: CostFunction | None = None,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
+        constraints: Sequence[OutcomeConstraint] = (),
     ) -> None:
         outputs = finite_tensor(optimal_outputs, "optimal_outputs", (None,), _SAMPLES)
         expected = f"{len(outputs)} x d finite numbers, a row for each of optimal_outputs"
@@ -200,7 +203,7 @@ class ConditionalJointEntropySearch(ConditionalEntropySearch):
         self.optimal_outputs: Tensor
         self.register_buffer("optimal_inputs", inputs.detach().clone())
         self.register_buffer("optimal_outputs", outputs.detach().clone())
-        self.truncate = truncate
+        self.truncate, self.constraints = truncate, constraints
         self.set_X_pending(X_pending)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
@@ -209,6 +212,12 @@ class ConditionalJointEntropySearch(ConditionalEntropySearch):
         with torch.no_grad():
             self._optimal_moments = self.latent(self.optimal_inputs)
             self._joint_with_optima = self._beside(self.optimal_inputs)
+            self._bounds = [
+                _BoundInformation(bound, posterior, self.optimal_inputs)
+                for bound, posterior in Feasibility.of(
+                    self.constraints, lambda model: ExactPosterior.of(model, None, X_pending)
+                ).outcomes
+            ]
 
     def _information(self, queries: Tensor, noise: Tensor) -> Tensor:
         optimal_mean, optimal_variance = self._optimal_moments
@@ -217,6 +226,8 @@ class ConditionalJointEntropySearch(ConditionalEntropySearch):
         explained = covariance.square() / optimal_variance
         share = (explained / (variance + noise)).clamp_max(_MOST_EXPLAINED)
         information = -0.5 * torch.log1p(-share)
+        for bound in self._bounds:
+            information = information + bound(queries)
         if not self.truncate:
             return information
         remaining = torch.maximum(variance - explained, _LEAST_REMAINING * variance)
@@ -226,43 +237,26 @@ class ConditionalJointEntropySearch(ConditionalEntropySearch):
         return information + bounded
 
 
-class BoundInformation(ConditionalEntropySearch):
-    """What the answer of a query tells of points being within the bounds of an outcome.
+class _BoundInformation:
+    """Information on whether points are within the bounds of an outcome.
 
     Args:
-        model: A fitted ``ConditionalMeanProcess`` of the outcome.
-        points: ``S x d`` points, over which the information is averaged.
-        lower: Least feasible value.
-        upper: Largest feasible value.
-        X_pending: ``k x p`` queries under evaluation, believed at their posterior mean.
+        bound: The bounds.
+        posterior: The posterior of the outcome.
+        points: ``S x d`` points.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        points: Tensor,
-        lower: float,
-        upper: float,
-        X_pending: Tensor | None = None,
-    ) -> None:
-        super().__init__(model, None, None)
-        self.points, self.lower, self.upper = points, lower, upper
-        self.set_X_pending(X_pending)
+    def __init__(self, bound: OutcomeConstraint, posterior: ExactPosterior, points: Tensor) -> None:
+        self._ends, self._posterior = bound.ends, posterior
+        self._moments = posterior.latent(points)
+        self._joint_with_points = posterior.beside(posterior.latent.functionals(points))
 
-    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Condition on queries under evaluation; see the base class."""
-        super().set_X_pending(X_pending)
-        with torch.no_grad():
-            self._moments = self.latent(self.points)
-            self._joint_with_points = self._beside(self.points)
-
-    def _information(self, queries: Tensor, noise: Tensor) -> Tensor:
-        mean, variance = self._moments
+    def __call__(self, queries: Tensor) -> Tensor:
+        """Information by the answers of queries ``n x p``, ``n x S``, in nats."""
+        (lower, upper), (mean, variance) = self._ends, self._moments
         _, own, covariance = self._joint_with_points(queries)
-        share = (covariance.square() / variance / (own.unsqueeze(-1) + noise)).clamp_max(1.0)
-        information = torch.zeros_like(share)
-        for room in (self.upper - mean, mean - self.lower):
-            if bool(room.isfinite().all()):
-                gamma = room / variance.sqrt()
-                information = information + noisy_truncated_information(gamma, share)
-        return information
+        noisy = (own + self._posterior.noise_at(queries)).unsqueeze(-1)
+        share = (covariance.square() / variance / noisy).clamp_max(1.0)
+        sides = [room for room in (upper - mean, mean - lower) if bool(room.isfinite().all())]
+        each = [noisy_truncated_information(room / variance.sqrt(), share) for room in sides]
+        return torch.stack(each).sum(dim=0)

@@ -43,6 +43,12 @@ _MARGIN = 2e-3
 # A spread this small compares means only.
 _SMALLEST_VARIANCE = 1e-300
 
+Counted: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+"""From points ``n x d`` and their confidence bounds, ``n``, to what these count as."""
+
+Shortfall: TypeAlias = Callable[[Tensor], Tensor]
+"""By how much points ``n x d`` fall short of being rivals, ``n``; below zero where they do not."""
+
 
 @dataclass(frozen=True, eq=False)
 class ConfidenceSearch:
@@ -71,10 +77,10 @@ class ConfidenceSearch:
     elimination: Elimination | None = None
     """Columns that others determine, which are ``held``."""
 
-    counted: Callable[[Tensor, Tensor], Tensor] | None = None
+    counted: Counted | None = None
     """From points ``n x d`` and their bounds, ``n``, to what these count as; None: themselves."""
 
-    shortfall: Callable[[Tensor], Tensor] | None = None
+    shortfall: Shortfall | None = None
     """By how much points ``n x d`` fall short of being rivals, ``n``, below zero where they do not;
     None: they do not."""
 

@@ -14,7 +14,7 @@ model's posterior after the posterior transform; larger is better.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 import torch
@@ -40,12 +40,14 @@ from ax_costaware.acquisition.criteria import (
     LogExpectedImprovement,
     confidence_bound,
 )
+from ax_costaware.acquisition.feasibility import Feasibility, feasibility_weighted
 from ax_costaware.acquisition.objectives import (
     ControlSetObjective,
-    FeasibleQueries,
     QueryCosts,
     build_objectives,
+    log_probability_of_queries,
     near_and_lengths,
+    weighted_objective,
 )
 from ax_costaware.acquisition.optimize import Optimum
 from ax_costaware.acquisition.partial_query import QueryNodes
@@ -94,7 +96,8 @@ def optimize_control_sets(
     elimination: Elimination | None = None,
     default: Tensor | None = None,
     best_f: float | None = None,
-    feasible: FeasibleQueries | None = None,
+    feasibility: Feasibility[FunctionalPosterior] | None = None,
+    weighted: Callable[[Tensor, Tensor], Tensor] = feasibility_weighted,
     costs: QueryCosts | None = None,
     posterior: FunctionalPosterior | None = None,
     seed: int = 0,
@@ -133,8 +136,10 @@ def optimize_control_sets(
         default: ``d`` values for uncontrolled columns; the weighted mean of the nodes if omitted.
         best_f: The incumbent of ``"ei"``; if omitted, the best posterior mean of any control
             set's query at the training inputs.
-        feasible: Bounds on further outcomes, and what a query counts as that may not keep to them;
-            None for none.
+        feasibility: Posteriors of further outcomes with bounds, which the expectations of queries
+            are to satisfy; None for none.
+        weighted: What a query counts as that may not satisfy them, by its value and the logarithm
+            of the probability that it does; see ``feasibility_weighted``.
         costs: What queries cost, and how that counts in the choice of the points; None: not at all.
             Values are those without it.
         posterior: ``FunctionalPosterior.of(model, posterior_transform, X_pending)``, for several
@@ -150,8 +155,8 @@ def optimize_control_sets(
         InputError: For arguments of a wrong shape or range, or a model that does not fit.
     """
     name: AcquisitionName = one_of(acquisition, "acquisition", get_args(AcquisitionName))
-    if name == "feasible" and feasible is None:
-        raise InputError("acquisition='feasible': expected feasible, the bounds to keep to.")
+    if name == "feasible" and feasibility is None:
+        raise InputError("acquisition='feasible': expected feasibility, the bounds to keep to.")
     check_nodes(nodes, weights)
     nonnegative_number(beta, "beta")
     num_inputs = nodes.shape[-1]
@@ -206,12 +211,13 @@ def optimize_control_sets(
     values = points[:, 0].clone()
     for part, objective in build_objectives(posterior, laws, criterion, product):
         chosen = [controls[index] for index in part]
-        if feasible is not None:
+        if feasibility is not None:
             its = [laws[index] for index in part]
+            log_probability = log_probability_of_queries(feasibility, its, product)
             objective = (
-                feasible.log_probability(its, product)
+                log_probability
                 if name == "feasible"
-                else feasible.of(objective, its, product)
+                else weighted_objective(objective, log_probability, weighted)
             )
         searched = objective if costs is None else costs.of(objective, part)
         search = ControlSetSearch(searched, domain, chosen, lengths, logarithmic)

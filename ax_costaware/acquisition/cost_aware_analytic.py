@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -59,11 +60,15 @@ class CostAwareAnalyticAcquisitionFunction(AnalyticAcquisitionFunction):
         maximize: Whether large values of the objective are good.
         posterior_transform: Applied to the posterior.
         X_pending: ``k x d`` points under evaluation, believed at their posterior mean.
+        log_weight: A function from points ``... x d`` to the logarithms ``...`` of weights of what
+            a trial gains, such as the probability that it is feasible; None for none.
 
     Raises:
         InputError: If ``cost`` or ``X_pending`` is not of that kind.
         UnsupportedError: If the model has several outcomes and there is no transform.
     """
+
+    exponent: float = 1.0
 
     def __init__(
         self,
@@ -72,11 +77,12 @@ class CostAwareAnalyticAcquisitionFunction(AnalyticAcquisitionFunction):
         maximize: bool = True,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
+        log_weight: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
         super().__init__(model=model, posterior_transform=posterior_transform)
         self.maximize = maximize
         self.cost = cost
-        self._log_cost = log_cost_function(cost)
+        self._log_cost, self._log_weight = log_cost_function(cost), log_weight
         self.set_X_pending(X_pending)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
@@ -105,19 +111,27 @@ class CostAwareAnalyticAcquisitionFunction(AnalyticAcquisitionFunction):
         """
         points = X.squeeze(-2)
         mean, variance = self._posterior(points)
-        log_cost = self._log_cost(points)
+        log_cost = self.exponent * self._log_cost(points)
+        if self._log_weight is not None:
+            log_cost = log_cost - self._log_weight(points)
         if is_ensemble(self.model):
             log_cost = log_cost.unsqueeze(-1)
         return self._value(mean if self.maximize else -mean, variance.sqrt(), log_cost)
 
     @abstractmethod
     def _value(self, mean: Tensor, sigma: Tensor, log_cost: Tensor) -> Tensor:
-        """The formula, for a mean whose larger values are good; shapes broadcast."""
+        """The formula, for a mean whose larger values are good; shapes broadcast.
+
+        Args:
+            mean: The posterior mean.
+            sigma: The posterior standard deviation.
+            log_cost: The logarithm of the cost, to its power and over the weight.
+        """
 
 
 @takes_its_inputs
 class PandoraBoxGittinsIndex(CostAwareAnalyticAcquisitionFunction):
-    r"""The index :math:`g` that solves :math:`E[(f(x) - g)^+] = \lambda c(x)`.
+    r"""The index :math:`g` that solves :math:`w(x) E[(f(x) - g)^+] = \lambda c(x)`.
 
     It needs no incumbent. For minimisation the value is the index of :math:`-f`. The index is
     linear in the posterior mean, so believing points under evaluation at their posterior mean gives
@@ -133,6 +147,8 @@ class PandoraBoxGittinsIndex(CostAwareAnalyticAcquisitionFunction):
         maximize: Whether large values of the objective are good.
         posterior_transform: Applied to the posterior.
         X_pending: ``k x d`` points under evaluation.
+        log_weight: A function from points ``... x d`` to the logarithms ``...`` of the weights
+            :math:`w(x)`, such as the probability that a trial is feasible; None: they are one.
 
     Raises:
         InputError: If ``cost``, ``lmbda`` or ``X_pending`` is not of that kind.
@@ -147,9 +163,10 @@ class PandoraBoxGittinsIndex(CostAwareAnalyticAcquisitionFunction):
         maximize: bool = True,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
+        log_weight: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
         self.lmbda = positive_number(lmbda, "lmbda")
-        super().__init__(model, cost, maximize, posterior_transform, X_pending)
+        super().__init__(model, cost, maximize, posterior_transform, X_pending, log_weight)
 
     def _value(self, mean: Tensor, sigma: Tensor, log_cost: Tensor) -> Tensor:
         return gittins_index_of_log_cost(mean, sigma, log_cost + math.log(self.lmbda))
@@ -214,6 +231,8 @@ class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
         posterior_transform: Applied to the posterior.
         X_pending: ``k x d`` points under evaluation, believed at their posterior mean; the best of
             them is the incumbent if it is better than ``best_f``.
+        log_weight: A function from points ``... x d`` to logarithms ``...`` that are added, such as
+            that of the probability that a trial is feasible; None for none.
 
     Raises:
         InputError: If ``best_f``, ``cost``, ``exponent`` or ``X_pending`` is not of that kind.
@@ -242,12 +261,13 @@ class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
         maximize: bool = True,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
+        log_weight: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
         self.exponent = nonnegative_number(exponent, "exponent")
         if isinstance(best_f, Tensor) and best_f.numel() == 1:
             best_f = best_f.item()
         best = torch.tensor(finite_number(best_f, "best_f"), dtype=torch.double)
-        super().__init__(model, cost, maximize, posterior_transform, X_pending)
+        super().__init__(model, cost, maximize, posterior_transform, X_pending, log_weight)
         self.best_f: Tensor
         self.register_buffer("best_f", best)
 
@@ -273,4 +293,4 @@ class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
         best = self.best_f.to(mean) if self.maximize else -self.best_f.to(mean)
         if self._believed is not None:
             best = torch.maximum(best, self._believed)
-        return log_expected_gain(mean - best, sigma) - self.exponent * log_cost
+        return log_expected_gain(mean - best, sigma) - log_cost

@@ -12,7 +12,7 @@ By the names that ``optimize_control_sets`` takes, with :math:`\mu` and :math:`\
 * ``"ei"``: the log of the expected improvement of :math:`g`, whose closed form replaces the double
   Monte Carlo of EI-PSQ (Tay et al. 2023, appendix C.2);
 * ``"feasible"``: the probability that further outcomes keep to their bounds (see
-  ``FeasibleQueries``).
+  ``Feasibility``).
 """
 
 from __future__ import annotations

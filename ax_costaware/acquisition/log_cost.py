@@ -8,6 +8,7 @@ all that the acquisition function varies (``Affordable``).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
@@ -56,12 +57,20 @@ class Cheapness(PointwiseAcquisition):
     Args:
         model: The model of the objective, which is not asked.
         cost: A number > 0, a callable of the points, or a model of the cost.
+        log_weight: A function from points ``n x d`` to ``n`` logarithms that are added, such as
+            that of the probability that the trial is feasible; None for none.
     """
 
-    def __init__(self, model: Model, cost: CostFunction) -> None:
+    def __init__(
+        self,
+        model: Model,
+        cost: CostFunction,
+        log_weight: Callable[[Tensor], Tensor] | None = None,
+    ) -> None:
         super().__init__(model=model)
-        self._log_cost = log_cost_function(cost)
+        self._log_cost, self._log_weight = log_cost_function(cost), log_weight
 
     def _values(self, points: Tensor) -> Tensor:
         # The zero gives a cost that is the same everywhere the gradient that it has.
-        return 0.0 * points.sum(dim=-1) - self._log_cost(points)
+        value = 0.0 * points.sum(dim=-1) - self._log_cost(points)
+        return value if self._log_weight is None else value + self._log_weight(points)

@@ -20,6 +20,7 @@ so that a sample costs a product of one row, and nothing is factored again. With
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -104,12 +105,14 @@ class LogNoisyExpectedImprovementPerCost(PointwiseAcquisition):
         maximize: Whether large values of the objective are good.
         posterior_transform: Applied to the posterior.
         X_pending: ``k x d`` points under evaluation, whose values are uncertain, too.
-        feasible: ``n`` booleans: which points of ``X_baseline`` may be the best one. None: all.
+        is_feasible: ``n`` booleans: which points of ``X_baseline`` may be the best one. None: all.
         num_samples: Samples of the values at the baseline.
         seed: Of the samples.
+        log_weight: A function from points ``n x d`` to ``n`` logarithms that are added, such as
+            that of the probability that the trial is feasible; None for none.
 
     Raises:
-        InputError: If ``X_baseline``, ``feasible``, ``cost``, ``exponent``, ``X_pending`` or
+        InputError: If ``X_baseline``, ``is_feasible``, ``cost``, ``exponent``, ``X_pending`` or
             ``num_samples`` is not of that kind.
         UnsupportedInputError: If the model is another one.
     """
@@ -123,18 +126,20 @@ class LogNoisyExpectedImprovementPerCost(PointwiseAcquisition):
         maximize: bool = True,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
-        feasible: Tensor | None = None,
+        is_feasible: Tensor | None = None,
         num_samples: int = 32,
         seed: int = 0,
+        log_weight: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
         super().__init__(model=model)
         finite_tensor(X_baseline, "X_baseline", (None, None), "n x d finite numbers, n >= 1")
-        if feasible is None:
-            feasible = torch.ones(len(X_baseline), dtype=torch.bool)
-        is_mask = isinstance(feasible, Tensor) and feasible.dtype == torch.bool
-        if not is_mask or feasible.shape != X_baseline.shape[:1] or not bool(feasible.any()):
+        if is_feasible is None:
+            is_feasible = torch.ones(len(X_baseline), dtype=torch.bool)
+        is_mask = isinstance(is_feasible, Tensor) and is_feasible.dtype == torch.bool
+        if not is_mask or is_feasible.shape != X_baseline.shape[:1] or not is_feasible.any():
             raise InputError(
-                f"feasible: got {feasible}; expected {len(X_baseline)} booleans, not all False."
+                f"is_feasible: got {is_feasible}; expected {len(X_baseline)} booleans, not all "
+                "False."
             )
         posterior = FunctionalPosterior.of(model, posterior_transform)
         if not isinstance(posterior, ExactPosterior):
@@ -146,16 +151,16 @@ class LogNoisyExpectedImprovementPerCost(PointwiseAcquisition):
         at_least(1)(num_samples, "num_samples")
         self.cost = cost
         self.exponent = nonnegative_number(exponent, "exponent")
-        self._log_cost = log_cost_function(cost)
+        self._log_cost, self._log_weight = log_cost_function(cost), log_weight
         self._posterior, self._sign = posterior, 1.0 if maximize else -1.0
-        self._evaluated, self._feasible = X_baseline, feasible.to(X_baseline.device)
+        self._evaluated, self._is_feasible = X_baseline, is_feasible.to(X_baseline.device)
         self._samples, self._seed = num_samples, seed
         self.set_X_pending(X_pending)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         """Take points under evaluation into the baseline; see the base class."""
         super().set_X_pending(X_pending)
-        X, may_be_best = self._evaluated, self._feasible
+        X, may_be_best = self._evaluated, self._is_feasible
         if X_pending is not None:
             X = torch.cat([X, X_pending.to(X)])
             may_be_best = torch.cat([may_be_best, may_be_best.new_ones(len(X_pending))])
@@ -181,7 +186,11 @@ class LogNoisyExpectedImprovementPerCost(PointwiseAcquisition):
         log_ei = self._log_improvement(*self._gains(points))
         below = (self._hopeless - log_ei).clamp_min(0.0)
         log_ei = torch.maximum(log_ei, self._hopeless) - below.log1p()
-        return log_ei - self.exponent * self._log_cost(points)
+        return log_ei - self._log_cost_over_weight(points)
+
+    def _log_cost_over_weight(self, points: Tensor) -> Tensor:
+        log_cost = self.exponent * self._log_cost(points)
+        return log_cost if self._log_weight is None else log_cost - self._log_weight(points)
 
     def margin(self, X: Tensor, price: float) -> Tensor:
         """How much better all that is in hand would have to be for a trial to be just worth it.
@@ -197,7 +206,7 @@ class LogNoisyExpectedImprovementPerCost(PointwiseAcquisition):
             ``n`` values, in units of the objective.
         """
         gain, std = self._gains(X)
-        log_cost = (self.exponent * self._log_cost(X) + math.log(price)).clamp_max(_LARGEST_LOG)
+        log_cost = (self._log_cost_over_weight(X) + math.log(price)).clamp_max(_LARGEST_LOG)
         each = gittins_index_of_log_cost(gain, std, log_cost.unsqueeze(-1))
         low, high = each.amin(dim=-1), each.amax(dim=-1)
         for _ in range(_HALVINGS):

@@ -3,9 +3,9 @@ r"""The functions that are maximised over the values of a control set, for all c
 A ``ControlSetObjective`` maps rows of points, each with the index of its control set, to values.
 ``ProductObjective`` serves GPs whose kernel is a product over its inputs, where what a control set
 leaves to chance is prepared once. ``NodeObjective`` reads every other value off the nodes of the
-points. ``build_objectives`` makes them for all control sets. ``FeasibleQueries`` lets queries count
-as far as they are likely to keep to bounds on further outcomes, and ``QueryCosts`` by what they
-cost.
+points. ``build_objectives`` makes them for all control sets. ``weighted_objective`` lets queries
+count as far as they are likely to keep to bounds on further outcomes, and ``QueryCosts`` by what
+they cost.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from ax_costaware.acquisition.criteria import Criterion
+from ax_costaware.acquisition.criteria import Criterion, LogProbability
+from ax_costaware.acquisition.feasibility import Feasibility
 from ax_costaware.acquisition.partial_query import (
     PartialQueries,
     PartialQuery,
@@ -189,75 +190,38 @@ def near_and_lengths(posterior: FunctionalPosterior, bounds: Tensor) -> tuple[Te
     return posterior.observed, torch.minimum(lengths, 0.5 * span)
 
 
-@dataclass(frozen=True, eq=False)
-class FeasibleQueries:
-    r"""The bounds that queries are to keep to, and what those count as that may not.
+def log_probability_of_queries(
+    feasibility: Feasibility[FunctionalPosterior],
+    laws: Sequence[NodesGiven],
+    product: ProductNodes | None,
+) -> ControlSetObjective:
+    """Log probability that expectations of the constrained outcomes satisfy their bounds.
 
-    The bounds are on the expectations of further outcomes. Each has a model of its own, and a
-    query's expectation of it, under the same law of what is left to chance, is Gaussian. With
-    :math:`P` the probability that all of them are within their bounds, a query of value :math:`v`
-    counts as
-
-    .. math:: v_{low} + \min(P / P_0, 1) \, (v - v_{low}),
-
-    so that what is infeasible is worth the least value :math:`v_{low}`, as BoTorch's
-    ``ConstrainedMCObjective`` has it. With :math:`P_0 = 1` that is the expected value; of an
-    improvement, whose least value is zero, it is constrained expected improvement (Gardner et al.
-    2014, "Bayesian Optimization with Inequality Constraints"). With :math:`P_0 = \Phi(-\beta)`
-    queries that are feasible by optimistic confidence bounds count in full, as in constrained upper
-    confidence bounds (Xu et al. 2023, "Constrained Efficient Global Optimization of Expensive
-    Black-box Functions"). Where :math:`P_0` is a limit, the weight is
-    :math:`\exp(-s \max(\log P_0 / P, 0)^2)` with a large :math:`s`, which a search can climb.
+    The expectation of each outcome is over what a query leaves to chance, and so it is Gaussian.
+    Further arguments are as of ``build_objectives``.
     """
+    parts = [
+        list(build_objectives(moments, laws, LogProbability(bound.log_probability), product))
+        for bound, moments in feasibility.outcomes
+    ]
 
-    outcomes: Sequence[tuple[FunctionalPosterior, Criterion]]
-    """Of each further outcome what its moments are read from, and the log of the probability that
-    the expectation is within its bounds."""
+    def total(X: Tensor, sets: Tensor, coarse: bool = False) -> Tensor:
+        return torch.stack([_joined(part, X, sets, coarse) for part in parts]).sum(dim=0)
 
-    least: float | None = None
-    """What an infeasible query is worth; None: nothing, where values are logarithms."""
+    return total
 
-    log_enough: float = 0.0
-    """Logarithm of the probability from which on a query counts in full."""
 
-    steep: float | None = None
-    """How steeply less likely ones are left out; None: they count by their probability."""
+def weighted_objective(
+    objective: ControlSetObjective,
+    log_probability: ControlSetObjective,
+    weighted: Callable[[Tensor, Tensor], Tensor],
+) -> ControlSetObjective:
+    """Return what queries count as, by their value and their probability of being feasible."""
 
-    def log_probability(
-        self, laws: Sequence[NodesGiven], product: ProductNodes | None
-    ) -> ControlSetObjective:
-        """The log of the probability; arguments as of ``build_objectives``."""
-        parts = [
-            list(build_objectives(moments, laws, criterion, product))
-            for moments, criterion in self.outcomes
-        ]
+    def counted(X: Tensor, sets: Tensor, coarse: bool = False) -> Tensor:
+        return weighted(objective(X, sets, coarse), log_probability(X, sets, coarse))
 
-        def total(X: Tensor, sets: Tensor, coarse: bool = False) -> Tensor:
-            return torch.stack([_joined(part, X, sets, coarse) for part in parts]).sum(dim=0)
-
-        return total
-
-    def of(
-        self,
-        objective: ControlSetObjective,
-        laws: Sequence[NodesGiven],
-        product: ProductNodes | None,
-    ) -> ControlSetObjective:
-        """What queries count as, by their value and their probability of being feasible."""
-        log_probability = self.log_probability(laws, product)
-
-        def counted(X: Tensor, sets: Tensor, coarse: bool = False) -> Tensor:
-            value, log_p = objective(X, sets, coarse), log_probability(X, sets, coarse)
-            log_weight = (log_p - self.log_enough).clamp_max(0.0)
-            if self.steep is not None:
-                log_weight = -self.steep * log_weight.square()
-            if self.least is None:
-                return value + log_weight
-            height = value - self.least
-            # What is below the least value is no better for being infeasible.
-            return self.least + height * torch.where(height > 0, log_weight, 0.0).exp()
-
-        return counted
+    return counted
 
 
 _COST_MARGIN = 0.02

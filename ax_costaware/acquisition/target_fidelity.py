@@ -33,17 +33,14 @@ target without noise.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from numbers import Integral
 from typing import Any
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
-from botorch.utils.probability.utils import log_ndtr
 from botorch.utils.safe_math import logdiffexp
-from scipy.stats import norm
 from torch import Tensor
 
 from ax_costaware.acquisition.cost_aware_analytic import incumbent
@@ -107,50 +104,6 @@ def _log_less(log_value: Tensor, subtracted: Tensor) -> Tensor:
     counts = subtracted > 0.0
     log_part = subtracted.where(counts, 1.0).log().where(counts, -torch.inf)
     return logdiffexp(log_part.minimum(log_value - _LEAST_SHARE), log_value)
-
-
-class LogChanceAtTarget:
-    r"""The logarithm of the chance that a trial shows its inputs to be feasible at the target.
-
-    An outcome that is :math:`N(m, s^2)` at the target, and has the correlation :math:`\rho` with
-    that of the trial, has the mean :math:`m' \sim N(m, \rho^2 s^2)` after it and the variance
-    :math:`(1 - \rho^2) s^2`. It is likely enough to be at most :math:`u` if
-    :math:`m' \le u - z \sqrt{1 - \rho^2} s`, where :math:`\Phi(z)` is how likely it has to be:
-
-    .. math:: \Phi\left(\frac{u - z \sqrt{1 - \rho^2} s - m}{|\rho| s}\right).
-
-    A trial whose fidelity says nothing of that shows nothing, however cheap. Several bounds count
-    as independent ones, each kept with the root of the probability: for two bounds of one outcome
-    that is less than the chance.
-
-    Args:
-        outcomes: Of each outcome the posterior, and its least and largest feasible value.
-        target: Columns of the fidelities, with their values at the target.
-        enough: How likely it has to be that all bounds are kept, between zero and one.
-    """
-
-    def __init__(
-        self,
-        outcomes: Sequence[tuple[FunctionalPosterior, tuple[float, float]]],
-        target: Mapping[int, float],
-        enough: float,
-    ) -> None:
-        self._outcomes, self._target = outcomes, dict(target)
-        count = sum(math.isfinite(end) for _, ends in outcomes for end in ends)
-        self._deviations = float(norm.ppf(enough ** (1 / max(count, 1))))
-
-    def __call__(self, X: Tensor) -> Tensor:
-        """The logarithm at points ``n x d``, with gradients: ``n``."""
-        total = X.new_zeros(len(X))
-        for posterior, (lower, upper) in self._outcomes:
-            mean, variance, share = told_of_target(posterior, X, self._target)
-            moved = (share * variance).sqrt()
-            left = ((1.0 - share).clamp_min(_LEAST_SHARE) * variance).sqrt()
-            for sign, end in ((1.0, upper), (-1.0, lower)):
-                if math.isfinite(end):
-                    room = sign * (end - mean) - self._deviations * left
-                    total = total + log_ndtr(room / moved)
-        return total
 
 
 @takes_its_inputs

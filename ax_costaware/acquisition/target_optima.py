@@ -20,14 +20,13 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from ax_costaware.acquisition.feasibility import NO_BOUNDS, Feasibility
 from ax_costaware.acquisition.local_search import SAME_OPTIMUM, START_DISTANCE, LocalSearch, ascend
 from ax_costaware.acquisition.starts import spaced_best
 from ax_costaware.acquisition.target_samples import (
     BoundedPaths,
-    TargetBound,
     joint_draws,
     moments_of,
-    sample_paths,
 )
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.models.posterior import ExactPosterior
@@ -175,7 +174,7 @@ def sample_optima(
     space: TargetSpace,
     num_samples: int = 16,
     seed: int = 0,
-    bounds: Sequence[TargetBound] = (),
+    feasibility: Feasibility[ExactPosterior] = NO_BOUNDS,
 ) -> tuple[Tensor, Tensor]:
     """Draw the function's optimum from its posterior.
 
@@ -187,8 +186,9 @@ def sample_optima(
         space: Where the optimum may be.
         num_samples: How many draws, ``S``.
         seed: Seed of the draws; the global random state stays as it was.
-        bounds: Bounds on further outcomes, within which the optimum is, as far as a draw of these
-            leaves room; values are less a large multiple of what they are out of bounds by.
+        feasibility: Posteriors of further outcomes with bounds, within which the optimum is, as
+            far as a draw of these leaves room; values are less a large multiple of what they are
+            out of bounds by.
 
     Returns:
         The optimal points, ``S x d`` in raw units, and the optimal values, ``S``.
@@ -200,12 +200,12 @@ def sample_optima(
     with torch.no_grad():
         points = space.points
         if points is not None and len(points) <= MOST_FINITE:
-            return _best_of(points, joint_draws(posterior, bounds, points, num_samples, seed))
+            return _best_of(points, joint_draws(posterior, feasibility, points, num_samples, seed))
         try:
-            paths = sample_paths(posterior, bounds, space.sobol(64, seed), num_samples, seed)
+            paths = BoundedPaths(posterior, feasibility, space.sobol(64, seed), num_samples, seed)
         except UnsupportedInputError:
             spread = space.sobol(_JOINT_POINTS, seed)
-            return _best_of(spread, joint_draws(posterior, bounds, spread, num_samples, seed))
+            return _best_of(spread, joint_draws(posterior, feasibility, spread, num_samples, seed))
         raw = _raw_points(space, seed) if points is None else points
         parts = raw.split(max(_MOST_VALUES // num_samples, 1))
         values = torch.cat([paths(part) for part in parts], dim=-1)

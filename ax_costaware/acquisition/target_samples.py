@@ -7,13 +7,12 @@ samples of all of them (Eriksson and Poloczek 2021, "Scalable Constrained Bayesi
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor
 
+from ax_costaware.acquisition.feasibility import Feasibility, OutcomeConstraint
 from ax_costaware.models.latent_paths import TargetPaths
 from ax_costaware.models.posterior import ExactPosterior
 
@@ -21,46 +20,35 @@ _PENALTY = 100.0
 """What a standard deviation out of bounds takes off a sample, in those of the objective; it is
 quadratic, so that a search finds its way, and samples end at most some hundredths out of bounds."""
 
-
-class TargetBound(NamedTuple):
-    """Bounds on the values that an outcome has at points."""
-
-    posterior: ExactPosterior
-    """The posterior of the outcome."""
-
-    lower: float = -math.inf
-    """Least feasible value."""
-
-    upper: float = math.inf
-    """Largest feasible value."""
-
-    def excess(self, values: Tensor) -> Tensor:
-        """The square of how much values are out of bounds."""
-        over, under = (values - self.upper).clamp_min(0.0), (self.lower - values).clamp_min(0.0)
-        return over.square() + under.square()
-
-
-def penalty(posterior: ExactPosterior, bound: TargetBound, X: Tensor) -> float:
-    """What excess takes off the objective, by how much both vary over points ``n x d``."""
-    sizes = []
-    for one in (posterior, bound.posterior):
-        mean, variance = moments_of(one, X)
-        sizes.append(float((variance.mean() + mean.var()).sqrt()))
-    return _PENALTY * sizes[0] / sizes[1] ** 2
+Penalties = Sequence[tuple[OutcomeConstraint, float]]
+"""Bounds of each outcome, and the factor of the square of how much a sample is out of them."""
 
 
 class BoundedPaths:
     """Sample paths of the objective that fall where those of other outcomes are out of bounds.
 
     Args:
-        paths: The paths of the objective, ``S``.
-        others: Of each bound as many paths of its outcome, and what excess takes off.
+        posterior: The posterior of the objective.
+        feasibility: The posteriors of the other outcomes, with their bounds.
+        X: ``n x d`` points by which it is told how much outcomes vary.
+        num_paths: How many paths, ``S``.
+        seed: Seed of the draw.
+
+    Raises:
+        UnsupportedInputError: As ``TargetPaths``.
     """
 
     def __init__(
-        self, paths: TargetPaths, others: Sequence[tuple[TargetBound, TargetPaths, float]]
+        self,
+        posterior: ExactPosterior,
+        feasibility: Feasibility[ExactPosterior],
+        X: Tensor,
+        num_paths: int,
+        seed: int,
     ) -> None:
-        self._paths, self._others = paths, others
+        posteriors = [posterior, *(other for _, other in feasibility.outcomes)]
+        self._paths = [TargetPaths(one, num_paths, seed + i) for i, one in enumerate(posteriors)]
+        self._penalties = _penalties(posterior, feasibility, X)
 
     def __call__(self, X: Tensor) -> Tensor:
         """As of ``TargetPaths``."""
@@ -71,52 +59,43 @@ class BoundedPaths:
         return self._values(lambda paths: paths.each_at(X, path))
 
     def _values(self, read: Callable[[TargetPaths], Tensor]) -> Tensor:
-        value = read(self._paths)
-        for bound, paths, price in self._others:
-            value = value - price * bound.excess(read(paths))
-        return value
-
-
-def sample_paths(
-    posterior: ExactPosterior,
-    bounds: Sequence[TargetBound],
-    X: Tensor,
-    num_paths: int,
-    seed: int,
-) -> BoundedPaths:
-    """Sample paths of the objective, within bounds on other outcomes.
-
-    Args:
-        posterior: The posterior of the objective.
-        bounds: The bounds.
-        X: ``n x d`` points by which it is told how much outcomes vary.
-        num_paths: How many paths.
-        seed: Seed of the draw.
-
-    Raises:
-        UnsupportedInputError: As ``TargetPaths``.
-    """
-    paths = TargetPaths(posterior, num_paths, seed)
-    others = [
-        (bound, TargetPaths(bound.posterior, num_paths, seed + i), penalty(posterior, bound, X))
-        for i, bound in enumerate(bounds, start=1)
-    ]
-    return BoundedPaths(paths, others)
+        value, *others = map(read, self._paths)
+        return _penalized(value, others, self._penalties)
 
 
 def joint_draws(
     posterior: ExactPosterior,
-    bounds: Sequence[TargetBound],
+    feasibility: Feasibility[ExactPosterior],
     points: Tensor,
     num_samples: int,
     seed: int,
 ) -> Tensor:
     """Joint draws of the objective at points ``m x d``, ``m x S``; arguments as of the paths."""
-    draws = _draws(posterior, points, num_samples, seed)
-    for i, bound in enumerate(bounds, start=1):
-        others = _draws(bound.posterior, points, num_samples, seed + i)
-        draws = draws - penalty(posterior, bound, points) * bound.excess(others)
-    return draws
+    posteriors = [posterior, *(other for _, other in feasibility.outcomes)]
+    values = (_draws(one, points, num_samples, seed + i) for i, one in enumerate(posteriors))
+    return _penalized(next(values), values, _penalties(posterior, feasibility, points))
+
+
+def _penalties(
+    posterior: ExactPosterior, feasibility: Feasibility[ExactPosterior], X: Tensor
+) -> Penalties:
+    """The penalties of outcomes, by how much these and the objective vary over points ``n x d``."""
+
+    def size(one: ExactPosterior) -> float:
+        mean, variance = moments_of(one, X)
+        return float((variance.mean() + mean.var()).sqrt())
+
+    return [
+        (bound, _PENALTY * size(posterior) / size(other) ** 2)
+        for bound, other in feasibility.outcomes
+    ]
+
+
+def _penalized(value: Tensor, others: Iterable[Tensor], penalties: Penalties) -> Tensor:
+    """Values of the objective, less the penalties of those of the other outcomes."""
+    for other, (bound, factor) in zip(others, penalties, strict=True):
+        value = value - factor * bound.squared_excess(other)
+    return value
 
 
 def moments_of(posterior: ExactPosterior, X: Tensor) -> tuple[Tensor, Tensor]:

@@ -20,7 +20,7 @@ from ax.exceptions.core import (
     UserInputError,
 )
 
-from ax_costaware.core.constraints import OutcomeConstraint, merged
+from ax_costaware.acquisition.feasibility import OutcomeConstraint, merged
 from ax_costaware.core.method import Method
 from ax_costaware.core.problem import Problem, Stop
 from ax_costaware.exceptions import InputError, UnsupportedInputError

@@ -31,9 +31,9 @@ from botorch.utils.datasets import SupervisedDataset
 from pandas import DataFrame
 from torch import Tensor
 
+from ax_costaware.acquisition.feasibility import feasible_first
 from ax_costaware.ax_bridge.checks import check_optimization_config
 from ax_costaware.core import ModelOptions, Problem
-from ax_costaware.core.constraints import feasible_first
 from ax_costaware.core.loop import Loop
 from ax_costaware.core.method import Method
 from ax_costaware.core.model import winsorized

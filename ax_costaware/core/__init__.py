@@ -4,7 +4,7 @@
 decisions of a method. ``simulate`` runs a method on a function.
 """
 
-from ax_costaware.core.constraints import OutcomeConstraint
+from ax_costaware.acquisition.feasibility import OutcomeConstraint
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.model import FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Best, Decision, Problem, SpaceExhausted, Stop

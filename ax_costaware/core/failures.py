@@ -22,7 +22,7 @@ from botorch.models.model import Model
 from botorch.posteriors.gpytorch import GPyTorchPosterior
 from torch import Tensor
 
-from ax_costaware.core.constraints import OutcomeConstraint
+from ax_costaware.acquisition.feasibility import OutcomeConstraint
 from ax_costaware.core.history import NEVER_RUN
 from ax_costaware.core.model import ModelOptions
 from ax_costaware.core.problem import Problem, Stop

@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
+from ax_costaware.acquisition.feasibility import feasible_first
 from ax_costaware.core.account import Budgeted, Money, expected_costs
-from ax_costaware.core.constraints import feasible_first
 from ax_costaware.core.failures import is_near_failures
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.model import GIVEN, FixedHyperparameters, ModelOptions
@@ -330,7 +330,7 @@ class Method(Budgeted, ABC):
         if problem.feasibility is None:
             return None
         with torch.no_grad():
-            return problem.feasibility(self.model_points(problem, rows))
+            return problem.feasibility.log_probability(self.model_points(problem, rows))
 
     def num_payable(self, problem: Problem, initial: bool) -> int:
         """How many trials can be asked for together: what the budget is certain to pay for.

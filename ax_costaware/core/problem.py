@@ -23,9 +23,10 @@ from botorch.models.model import Model
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
+from ax_costaware.acquisition.feasibility import Feasibility, OutcomeConstraint
 from ax_costaware.acquisition.optimize import Optimum
-from ax_costaware.core.constraints import Feasibility, OutcomeConstraint, unavailable
 from ax_costaware.core.history import PastTrial
+from ax_costaware.exceptions import unavailable
 from ax_costaware.models.believed import believed
 from ax_costaware.models.posterior import FunctionalPosterior
 from ax_costaware.space.finite_spaces import all_points, untried
@@ -151,9 +152,11 @@ class Problem:
         return FunctionalPosterior.of(self.model, self.direction)
 
     @cached_property
-    def feasibility(self) -> Feasibility | None:
+    def feasibility(self) -> Feasibility[FunctionalPosterior] | None:
         """The probability of being within all bounds; None where there are none."""
-        return Feasibility(self.constraints) if self.constraints else None
+        if not self.constraints:
+            return None
+        return Feasibility.of(self.constraints, FunctionalPosterior.of)
 
     def drawn(self, most: int) -> Iterator[Row]:
         """Some of at most so many trials of the quasi-random design: those that have not failed.

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ax_costaware.acquisition.feasibility import OutcomeConstraint, merged
 from ax_costaware.core.account import LedgerEntry, ledger_of
-from ax_costaware.core.constraints import OutcomeConstraint, merged
 from ax_costaware.core.decision import record_of
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.loop import Loop

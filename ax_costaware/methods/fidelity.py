@@ -13,15 +13,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, TypeGuard
 
 import torch
 from torch import Tensor
 
 from ax_costaware.acquisition import LogTargetImprovementPerCost, Optimum
-from ax_costaware.acquisition.target_fidelity import LogChanceAtTarget, at_target
+from ax_costaware.acquisition.feasibility import Feasibility
+from ax_costaware.acquisition.target_fidelity import at_target, told_of_target
 from ax_costaware.core.account import expected_costs
-from ax_costaware.core.constraints import Feasibility
 from ax_costaware.core.failures import failures_as_constraint
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.model import ARGUMENT, FixedHyperparameters, ModelOptions
@@ -268,18 +269,21 @@ class MultiFidelity(PricedMethod):
 
     def _log_weight(self, problem: Problem) -> Callable[[Tensor], Tensor] | None:
         """Log chance that the trial shows its inputs to be feasible at the target, and succeeds."""
+        constraints, target = problem.constraints, self.columns(problem)
         failures = failures_as_constraint(problem, self.learn_failures)
-        factors: list[Callable[[Tensor], Tensor]] = []
-        if failures:  # on the way to the target, or there
-            succeeds, target = Feasibility(failures), self.columns(problem)
-            factors += [succeeds, lambda X: succeeds(at_target(X, target))]
-        if problem.constraints:
-            outcomes = [
-                (FunctionalPosterior.of(bound.model(), X_pending=problem.X_pending), bound.ends)
-                for bound in problem.constraints
-            ]
-            factors.append(LogChanceAtTarget(outcomes, self.columns(problem), self.feasible))
-        return (lambda X: torch.stack([f(X) for f in factors]).sum(0)) if factors else None
+        if not (constraints or failures):
+            return None
+        succeeds = Feasibility.of(failures, FunctionalPosterior.of).log_probability
+        shows = Feasibility.of(
+            constraints, partial(FunctionalPosterior.of, X_pending=problem.X_pending)
+        ).over(lambda posterior: partial(told_of_target, posterior, target=target))
+
+        def log_weight(X: Tensor) -> Tensor:
+            # It may fail on the way to the target, or there.
+            log_success = succeeds(X) + succeeds(at_target(X, target))
+            return log_success + shows.log_probability_shown(X, self.feasible)
+
+        return log_weight
 
     def _decision(
         self,

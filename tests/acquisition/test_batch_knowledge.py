@@ -13,17 +13,16 @@ import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Standardize
-from botorch.utils.probability.utils import log_ndtr
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from scipy.stats import norm
 from torch import Tensor
 
 from ax_costaware.acquisition.batch_knowledge import (
     Candidates,
-    LogProbability,
     batch_knowledge,
     expected_gain,
 )
+from ax_costaware.acquisition.feasibility import Feasibility, OutcomeConstraint
 from ax_costaware.acquisition.partial_query import QueryNodes
 from ax_costaware.acquisition.starts import SearchDomain
 from ax_costaware.models.posterior import FunctionalPosterior, ModelPosterior
@@ -123,8 +122,8 @@ def test_what_is_known_already_gains_nothing_and_more_trials_gain_more() -> None
     assert gain_of(after, fresh[:1], z[:1]) < 0.01 * one
 
 
-def below(bound: float) -> LogProbability:
-    return lambda mean, variance: log_ndtr((bound - mean) / variance.sqrt())
+def below(bound: float) -> OutcomeConstraint:
+    return OutcomeConstraint("other", upper=bound)
 
 
 def other_gp(scale: float = 1.0) -> SingleTaskGP:
@@ -171,7 +170,7 @@ def test_with_bounds_the_gain_is_an_integral_over_both_outcomes(bound: float) ->
     count = 200_000
     gain = expected_gain(
         found.told(landing, normal(1, count)),
-        [(seen.told(landing, normal(1, count, seed=2)), below(bound))],
+        [(below(bound), seen.told(landing, normal(1, count, seed=2)))],
     )
     assert gain == pytest.approx(float(expected), rel=0.03)
     assert gain > 5e-3
@@ -184,7 +183,7 @@ def gains(
     bounds: Sequence[tuple[SingleTaskGP, float]] = (),
 ) -> list[float]:
     """Of two control sets: the first input, and both."""
-    limits = [(FunctionalPosterior.of(other), below(bound)) for other, bound in bounds]
+    limits = [(below(bound), FunctionalPosterior.of(other)) for other, bound in bounds]
     box = torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double()
     nodes, weights = sobol_nodes([Uniform(0, 1)] * 2, 16)
     controls = [[0], [0, 1]]
@@ -197,7 +196,7 @@ def gains(
         model.train_inputs[0],
         plays,
         seed=0,
-        bounds=limits,
+        feasibility=Feasibility(limits),
     )
 
 

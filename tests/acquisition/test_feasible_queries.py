@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import cache
-from typing import Any
+from functools import cache, partial
 
 import pytest
 import torch
@@ -14,10 +13,13 @@ from scipy.stats import norm
 from torch import Tensor
 
 from ax_costaware.acquisition import objectives, optimize_control_sets
-from ax_costaware.acquisition.criteria import LogProbability
-from ax_costaware.acquisition.objectives import FeasibleQueries
+from ax_costaware.acquisition.feasibility import (
+    Feasibility,
+    OutcomeConstraint,
+    feasibility_weighted,
+)
+from ax_costaware.acquisition.objectives import log_probability_of_queries
 from ax_costaware.acquisition.partial_query import QueryNodes
-from ax_costaware.core.constraints import OutcomeConstraint
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.posterior import FunctionalPosterior
 from ax_costaware.queries import sobol_nodes
@@ -40,12 +42,9 @@ def gp(seed: int, product: bool = True) -> SingleTaskGP:
     return model.eval()
 
 
-def feasible(product: bool = True, **more: Any) -> FeasibleQueries:
-    outcomes = [
-        (FunctionalPosterior.of(gp(seed, product)), LogProbability(bound.log_probability))
-        for seed, bound in enumerate(BOUNDS, start=1)
-    ]
-    return FeasibleQueries(outcomes, **more)
+def feasibility(product: bool = True) -> Feasibility[FunctionalPosterior]:
+    models = (gp(seed, product) for seed in (1, 2))
+    return Feasibility(list(zip(BOUNDS, map(FunctionalPosterior.of, models), strict=True)))
 
 
 def nodes_of(point: Tensor, controlled: list[int]) -> Tensor:
@@ -70,7 +69,7 @@ def chance(point: Tensor, controlled: list[int]) -> float:
 @pytest.mark.parametrize("product", [True, False])
 def test_the_probability_is_that_of_samples(product: bool) -> None:
     """Of the other outcomes' averages over what is left to chance; with gradients."""
-    queries = feasible(product).log_probability(LAWS, None)
+    queries = log_probability_of_queries(feasibility(product), LAWS, None)
     torch.manual_seed(7)
     X, sets = torch.rand(4, 2, dtype=torch.double), torch.tensor([1, 0, 0, 1])
     found = queries(X, sets).exp()
@@ -92,27 +91,27 @@ def test_the_probability_is_that_of_samples(product: bool) -> None:
 def test_parts_of_many_control_sets_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is prepared on its own where memory is short."""
     X, sets = torch.rand(6, 2, dtype=torch.double), torch.tensor([1, 0, 0, 1, 1, 0])
-    together = feasible().log_probability(LAWS, None)(X, sets)
+    together = log_probability_of_queries(feasibility(), LAWS, None)(X, sets)
     monkeypatch.setattr(objectives, "MAX_PREPARED_ELEMENTS", 1)
-    apart = feasible().log_probability(LAWS, None)(X, sets)
+    apart = log_probability_of_queries(feasibility(), LAWS, None)(X, sets)
     # Matrices of other sizes may be multiplied in another order.
     torch.testing.assert_close(apart, together, rtol=1e-12, atol=0.0)
 
 
 @pytest.mark.parametrize(
-    ("acquisition", "log_enough", "steep"),
+    ("acquisition", "threshold", "is_required"),
     [
-        ("ucb", 0.0, None),
-        ("ucb", math.log(0.3), None),
-        ("mean", math.log(0.6), 40.0),
-        ("ei", 0.0, None),
-        ("feasible", 0.0, None),
+        ("ucb", 1.0, False),
+        ("ucb", 0.3, False),
+        ("mean", 0.6, True),
+        ("ei", 1.0, False),
+        ("feasible", 1.0, False),
     ],
 )
 def test_no_query_on_a_grid_counts_more(
-    acquisition: str, log_enough: float, steep: float | None
+    acquisition: str, threshold: float, is_required: bool
 ) -> None:
-    least = None if acquisition == "ei" else -2.0
+    worst = None if acquisition == "ei" else -2.0
     found = optimize_control_sets(
         gp(0),
         UNIT,
@@ -121,14 +120,21 @@ def test_no_query_on_a_grid_counts_more(
         WEIGHTS,
         acquisition=acquisition,
         best_f=0.3,
-        feasible=feasible(least=least, log_enough=log_enough, steep=steep),
+        feasibility=feasibility(),
+        weighted=partial(
+            feasibility_weighted,
+            worst=worst,
+            log_threshold=math.log(threshold),
+            is_required=is_required,
+        ),
     )
 
     def worth(x: Tensor, controlled: list[int]) -> float:
         mean, sd = expected(gp(0), x, controlled)
-        weight = min(chance(x, controlled) / math.exp(log_enough), 1.0)
-        if steep is not None:
-            weight = math.exp(-steep * math.log(weight) ** 2)
+        weight = min(chance(x, controlled) / threshold, 1.0)
+        if is_required:
+            missing = 0.95 * math.log(threshold) - math.log(chance(x, controlled))
+            weight = math.exp(-500.0 * max(missing, 0.0) ** 2)
         if acquisition == "feasible":
             return chance(x, controlled)
         if acquisition == "ei":
@@ -149,13 +155,12 @@ def test_no_query_on_a_grid_counts_more(
 
 
 def test_what_is_below_the_least_value_is_no_better_for_being_infeasible() -> None:
-    counted = feasible(least=0.5).of(lambda X, sets, coarse=False: X[:, 0], LAWS, None)
-    X = torch.tensor([[0.2, 0.5], [0.9, 0.5]], dtype=torch.double)
-    low, high = counted(X, torch.tensor([1, 1])).tolist()
+    values, log_p = torch.tensor([[0.2, 0.9], [-1.0, -1.0]], dtype=torch.double)
+    low, high = feasibility_weighted(values, log_p, worst=0.5).tolist()
     assert low == 0.2
     assert 0.5 < high < 0.9
 
 
 def test_feasible_without_bounds() -> None:
-    with pytest.raises(InputError, match="acquisition='feasible': expected feasible, the bounds"):
+    with pytest.raises(InputError, match="acquisition='feasible': expected feasibility, the"):
         optimize_control_sets(gp(0), UNIT, CONTROLS, NODES, WEIGHTS, acquisition="feasible")

@@ -98,7 +98,9 @@ def test_it_is_what_botorch_takes_samples_of() -> None:
 def test_only_feasible_points_are_improved_on() -> None:
     model, X = gp()
     feasible = torch.arange(len(X)) % 3 == 0
-    ours = LogNoisyExpectedImprovementPerCost(model, X, 1.0, feasible=feasible, num_samples=2**12)
+    ours = LogNoisyExpectedImprovementPerCost(
+        model, X, 1.0, is_feasible=feasible, num_samples=2**12
+    )
     expected = brute_force(model, X, POINTS, feasible)
     assert agree(ours(POINTS), expected, 0.03)
 
@@ -206,10 +208,13 @@ def test_single_precision_in_any_unit(unit: float) -> None:
         ({"X_baseline": torch.zeros(0, 2)}, r"X_baseline: got shape \(0, 2\)"),
         ({"X_baseline": torch.zeros(2)}, r"X_baseline: got shape \(2,\)"),
         ({"X_baseline": torch.full((12, 2), math.nan)}, "X_baseline: got NaN or infinite values"),
-        ({"feasible": torch.tensor([True])}, r"feasible: got tensor\(\[True\]\); expected 12"),
-        ({"feasible": torch.zeros(12, dtype=torch.bool)}, "not all False"),
-        ({"feasible": torch.ones(12)}, r"feasible: got tensor\(.*\); expected 12 booleans"),
-        ({"feasible": [True] * 12}, r"feasible: got \[True, .*\]; expected 12 booleans"),
+        (
+            {"is_feasible": torch.tensor([True])},
+            r"is_feasible: got tensor\(\[True\]\)",
+        ),
+        ({"is_feasible": torch.zeros(12, dtype=torch.bool)}, "not all False"),
+        ({"is_feasible": torch.ones(12)}, r"is_feasible: got tensor\(.*\); expected 12 booleans"),
+        ({"is_feasible": [True] * 12}, r"is_feasible: got \[True, .*\]; expected 12 booleans"),
         ({"exponent": -1.0}, "exponent"),
         ({"cost": -1.0}, "cost"),
         ({"num_samples": 0}, "num_samples"),

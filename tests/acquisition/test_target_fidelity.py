@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import pickle
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,8 @@ from botorch.optim import optimize_acqf
 from torch import Tensor
 
 from ax_costaware.acquisition import LogTargetImprovementPerCost
-from ax_costaware.acquisition.target_fidelity import LogChanceAtTarget, at_target
+from ax_costaware.acquisition.feasibility import Feasibility, OutcomeConstraint
+from ax_costaware.acquisition.target_fidelity import at_target, told_of_target
 from ax_costaware.exceptions import InputError
 from ax_costaware.models import FidelityGP
 from ax_costaware.models.posterior import FunctionalPosterior, ModelPosterior
@@ -155,16 +158,26 @@ def test_without_anything_in_hand_it_is_the_part_that_is_explained() -> None:
     torch.testing.assert_close(found.exp(), share, rtol=1e-5, atol=1e-9)
 
 
-ENDS = [(-math.inf, 1.4), (1.0, math.inf), (0.6, 1.8)]
+ENDS = [(None, 1.4), (1.0, None), (0.6, 1.8)]
+
+
+def shown(lower: float | None, upper: float | None, threshold: float) -> Callable[..., Tensor]:
+    """The log chance that a trial shows its inputs to keep to bounds at the target."""
+    outcomes = Feasibility(
+        [(OutcomeConstraint("m", lower, upper), FunctionalPosterior.of(model_of()))]
+    )
+    told = outcomes.over(lambda posterior: partial(told_of_target, posterior, target=TARGET))
+    return lambda X: told.log_probability_shown(X, threshold)
 
 
 @pytest.mark.parametrize("ends", mostly_slow(ENDS, [(0.6, 1.8)]))
 def test_the_chance_is_that_of_outcomes_after_which_it_is_likely_enough(
-    ends: tuple[float, float],
+    ends: tuple[float | None, float | None],
 ) -> None:
     """By quadrature over outcomes, each of which the model is conditioned on."""
-    model, (lower, upper), enough = model_of(), ends, 0.8
-    found = LogChanceAtTarget([(FunctionalPosterior.of(model), ends)], TARGET, enough)
+    model, enough = model_of(), 0.8
+    lower, upper = OutcomeConstraint("m", *ends).ends
+    found = shown(*ends, enough)
     nodes = torch.linspace(-9.0, 9.0, 4001, dtype=torch.double)
     density = (-0.5 * nodes.square()).exp() * (nodes[1] - nodes[0]) / math.sqrt(2 * math.pi)
     normal = torch.distributions.Normal(0.0, 1.0)
@@ -181,13 +194,13 @@ def test_the_chance_is_that_of_outcomes_after_which_it_is_likely_enough(
         kept = normal.cdf((upper - mean) / sigma) - normal.cdf((lower - mean) / sigma)
         expected = float(((kept >= enough) * density).sum())
         # Two bounds count as independent ones, each kept as it has to be for both: that is less.
-        slack = 1e-3 if math.inf in map(abs, ends) else 0.2
+        slack = 1e-3 if None in ends else 0.2
         assert expected - slack <= chance <= expected + 1e-3
     assert max(chances) - min(chances) > 0.3
 
 
 def test_the_chance_has_the_gradients_of_finite_differences() -> None:
-    found = LogChanceAtTarget([(FunctionalPosterior.of(model_of()), (-1.0, 1.4))], TARGET, 0.9)
+    found = shown(-1.0, 1.4, 0.9)
     X = points(4, 1).requires_grad_(True)
     assert torch.autograd.gradcheck(found, (X,), atol=1e-5)
 

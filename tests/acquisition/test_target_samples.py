@@ -12,8 +12,8 @@ from scipy.stats import ks_2samp, norm
 from torch import Tensor
 
 from ax_costaware.acquisition import TargetSpace, best_target, sample_optima
-from ax_costaware.acquisition.conditional_entropy_search import BoundInformation
-from ax_costaware.acquisition.target_samples import TargetBound
+from ax_costaware.acquisition.conditional_entropy_search import ConditionalJointEntropySearch
+from ax_costaware.acquisition.feasibility import NO_BOUNDS, Feasibility, OutcomeConstraint
 from ax_costaware.models import ConditionalMeanProcess
 from ax_costaware.queries import GaussianConditional
 from tests.acquisition.indirect_models import line_model, posterior_of, rbf
@@ -50,17 +50,18 @@ def drawn(model: ConditionalMeanProcess, points: Tensor, count: int, seed: int) 
 
 
 @pytest.mark.parametrize("finite", [False, True])
-@pytest.mark.parametrize(("lower", "upper"), [(-math.inf, 0.1), (-0.3, 0.1)])
+@pytest.mark.parametrize(("lower", "upper"), [(None, 0.1), (-0.3, 0.1)])
 def test_samples_are_the_best_of_those_within_bounds(
-    finite: bool, lower: float, upper: float
+    finite: bool, lower: float | None, upper: float
 ) -> None:
     """By dense joint draws of both outcomes, of those draws that leave room."""
     points = X[::30] if finite else X
     space = TargetSpace(LINE.bounds, candidates=points) if finite else LINE
-    bound, count = TargetBound(posterior_of(other_model()), lower, upper), 1500 if finite else 300
-    inputs, outputs = sample_optima(posterior_of(line_model()), space, count, 1, [bound])
+    bound, count = OutcomeConstraint("h", lower, upper), 1500 if finite else 300
+    feasibility = Feasibility([(bound, posterior_of(other_model()))])
+    inputs, outputs = sample_optima(posterior_of(line_model()), space, count, 1, feasibility)
     f, h = drawn(line_model(), points, 1500, 5), drawn(other_model(), points, 1500, 6)
-    is_within = (h >= lower) & (h <= upper)
+    is_within = (h >= bound.ends[0]) & (h <= upper)
     has_room = is_within.any(dim=0)
     assert float(has_room.double().mean()) > 0.95
     heights, rows = f.masked_fill(~is_within, -torch.inf)[:, has_room].max(dim=0)
@@ -73,7 +74,9 @@ def test_samples_are_the_best_of_those_within_bounds(
 def test_without_bounds_samples_are_what_they_were() -> None:
     posterior = posterior_of(line_model())
     for one, other in zip(
-        sample_optima(posterior, LINE, 8, 1), sample_optima(posterior, LINE, 8, 1, []), strict=True
+        sample_optima(posterior, LINE, 8, 1),
+        sample_optima(posterior, LINE, 8, 1, NO_BOUNDS),
+        strict=True,
     ):
         assert torch.equal(one, other)
 
@@ -90,10 +93,11 @@ def test_the_best_of_another_function() -> None:
             assert torch.allclose(mean, posterior.latent.mean(found))
 
 
-@pytest.mark.parametrize("bounds", [(-math.inf, 0.1), (0.0, math.inf), (-0.2, 0.3)])
-def test_the_information_of_a_bound(bounds: tuple[float, float]) -> None:
+@pytest.mark.parametrize("bounds", [(None, 0.1), (0.0, None), (-0.2, 0.3)])
+def test_the_information_of_a_bound(bounds: tuple[float | None, float | None]) -> None:
     """The entropy of the answer less that given ``h <= b``, by quadrature; a sum over two sides."""
-    model, lower, upper = other_model(), *bounds
+    model, constraint = other_model(), OutcomeConstraint("h", *bounds, fit=other_model)
+    lower, upper = constraint.ends
     points = torch.tensor([[0.1], [0.5], [0.8]], dtype=torch.double)
     queries = torch.tensor([[0.3], [0.75]], dtype=torch.double)
     posterior = posterior_of(model)
@@ -113,8 +117,11 @@ def test_the_information_of_a_bound(bounds: tuple[float, float]) -> None:
         return 0.5 * math.log(2 * math.pi * math.e) - float(quad(entropy, -12, 12, limit=200)[0])
 
     rho = covariance / np.sqrt(np.outer(own + noise, variance))
+    optima = line_model(), points, torch.ones(len(points)).double()
+    bounded = ConditionalJointEntropySearch(*optima, constraints=[constraint])
     with torch.no_grad():
-        found = BoundInformation(model, points, lower, upper)(queries.unsqueeze(-2))
+        free = ConditionalJointEntropySearch(*optima)(queries.unsqueeze(-2))
+        found = bounded(queries.unsqueeze(-2)) - free
     for i, value in enumerate(found.tolist()):
         each = [
             sum(
@@ -126,4 +133,4 @@ def test_the_information_of_a_bound(bounds: tuple[float, float]) -> None:
         ]
         assert value == pytest.approx(np.mean(each), abs=2e-3)
     A = queries.unsqueeze(-2).requires_grad_(True)
-    assert torch.autograd.gradcheck(BoundInformation(model, points, lower, upper), A, atol=1e-4)
+    assert torch.autograd.gradcheck(bounded, A, atol=1e-4)

@@ -17,13 +17,8 @@ from scipy.stats import norm
 from torch import Tensor
 
 from ax_costaware.acquisition import LogExpectedImprovementPerCost, PandoraBoxGittinsIndex
+from ax_costaware.acquisition.feasibility import Feasibility, OutcomeConstraint, merged
 from ax_costaware.core import Decision, Problem, Simulation, Stop
-from ax_costaware.core.constraints import (
-    CostOfFeasible,
-    Feasibility,
-    OutcomeConstraint,
-    merged,
-)
 from ax_costaware.core.decision import next_trial
 from ax_costaware.core.method import Method
 from ax_costaware.core.model import FixedHyperparameters
@@ -118,14 +113,14 @@ def test_independent_outcomes_multiply_and_have_gradients() -> None:
         OutcomeConstraint("a", upper=0.2, fit=lambda: models[0]),
         OutcomeConstraint("b", -1.0, 0.5, fit=lambda: models[1]),
     ]
-    feasibility = Feasibility(constraints)
+    feasibility = Feasibility.of(constraints, FunctionalPosterior.of)
     X = torch.rand(4, 2, dtype=torch.double, requires_grad=True)
     (a, sd_a), (b, sd_b) = (moments(model, X) for model in models)
     expected = norm.cdf((0.2 - a) / sd_a)
     expected = expected * (norm.cdf((0.5 - b) / sd_b) - norm.cdf((-1 - b) / sd_b))
     assert feasibility.probability(X).numpy() == pytest.approx(expected, rel=1e-6)
-    assert feasibility(X.reshape(2, 2, 2)).shape == (2, 2)
-    assert torch.autograd.gradcheck(feasibility, X, atol=1e-5)
+    assert feasibility.log_probability(X.reshape(2, 2, 2)).shape == (2, 2)
+    assert torch.autograd.gradcheck(feasibility.log_probability, X, atol=1e-5)
 
 
 class Ensemble(SingleTaskGP):
@@ -142,11 +137,13 @@ def test_an_ensemble_is_a_mixture() -> None:
     ensemble = Ensemble(X.expand(2, 3, 2), Y.expand(2, 3, 1))
     ensemble.covar_module.lengthscale = torch.tensor([0.2, 2.0]).reshape(2, 1, 1)  # type: ignore[assignment]
     ensemble.eval()
-    constraint = OutcomeConstraint("m", upper=0.1, fit=lambda: ensemble)
+    feasibility = Feasibility(
+        [(OutcomeConstraint("m", upper=0.1), FunctionalPosterior.of(ensemble))]
+    )
     points = torch.rand(5, 2, dtype=torch.double)
     posterior = ensemble.posterior(points.unsqueeze(-2))
     each = norm.cdf((0.1 - posterior.mean.detach()) / posterior.variance.detach().sqrt())
-    assert Feasibility([constraint]).probability(points).numpy() == pytest.approx(
+    assert feasibility.probability(points).numpy() == pytest.approx(
         each.mean(axis=1).ravel(), rel=1e-6
     )
 
@@ -158,8 +155,8 @@ def test_points_that_count_as_out_of_bounds(bounds: tuple[Any, Any]) -> None:
     model.likelihood.noise = 1e-6
     constraint = OutcomeConstraint("m", *bounds, fit=lambda: model)
     points = torch.tensor([[0.5, 0.5], [-9.0, -9.0]], dtype=torch.double)
-    usual = Feasibility([constraint]).probability(points)
-    after = Feasibility([constraint], points[:1]).probability(points)
+    usual = Feasibility.of([constraint], FunctionalPosterior.of).probability(points)
+    after = Feasibility.of([constraint], FunctionalPosterior.of, points[:1]).probability(points)
     assert usual[0] > 0.05
     assert after[0] < 1e-6
     assert float(after[1]) == pytest.approx(float(usual[1]), rel=1e-3)
@@ -168,14 +165,18 @@ def test_points_that_count_as_out_of_bounds(bounds: tuple[Any, Any]) -> None:
 def test_the_index_is_where_improvement_times_probability_is_the_cost() -> None:
     """``E[(f - g)^+] P = lambda c``, by quadrature; log EI gains ``log P``."""
     objective, other = gp(3), gp(4)
-    feasibility = Feasibility([OutcomeConstraint("m", upper=0.3, fit=lambda: other)])
+    feasibility = Feasibility([(OutcomeConstraint("m", upper=0.3), FunctionalPosterior.of(other))])
     X = torch.rand(5, 2, dtype=torch.double)
-    cost = CostOfFeasible(lambda points: points[..., 0], feasibility)
+    weight: Any = {"log_weight": feasibility.log_probability}
+
+    def cost(points: Tensor) -> Tensor:
+        return points[..., 0].exp()
+
     with torch.no_grad():
-        index = PandoraBoxGittinsIndex(objective, cost, 0.1)(X.unsqueeze(-2))
-        per_cost = LogExpectedImprovementPerCost(objective, 0.2, cost)(X.unsqueeze(-2))
-        halved = LogExpectedImprovementPerCost(objective, 0.2, replace(cost, exponent=0.5))(
-            X.unsqueeze(-2)
+        index = PandoraBoxGittinsIndex(objective, cost, 0.1, **weight)(X.unsqueeze(-2))
+        per_cost, halved = (
+            LogExpectedImprovementPerCost(objective, 0.2, cost, p, **weight)(X.unsqueeze(-2))
+            for p in (1.0, 0.5)
         )
     mean, sd = moments(objective, X)
     chance = feasibility.probability(X).numpy()
@@ -381,7 +382,7 @@ def test_the_search_climbs_where_hardly_anything_is_feasible() -> None:
     assert bool(gradient.abs().sum(dim=(-1, -2)).gt(0).all())
     values, plain = values.detach(), plain.detach()
     assert float(values.min()) > -1e6
-    inside = problem.feasibility(X.detach().squeeze(-2)) > -100
+    inside = problem.feasibility.log_probability(X.detach().squeeze(-2)) > -100
     order = plain[inside].argsort()
     assert bool((values[inside][order].diff() >= -1e-9).all())
 

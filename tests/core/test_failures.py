@@ -14,12 +14,13 @@ from botorch.models.map_saas import EnsembleMapSaasSingleTaskGP
 from botorch.models.model import Model
 from botorch.models.transforms import Normalize, Standardize
 
+from ax_costaware.acquisition.feasibility import Feasibility
 from ax_costaware.core import Decision, FixedHyperparameters, PastTrial, Problem, Simulation
-from ax_costaware.core.constraints import Feasibility
 from ax_costaware.core.failures import after_failures, failures_as_constraint, stop_of_failures
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import Gittins
 from ax_costaware.models import ConditionalMeanProcess, TimeVaryingGP
+from ax_costaware.models.posterior import FunctionalPosterior
 from ax_costaware.queries import GaussianConditional
 from ax_costaware.space import Range, Space
 
@@ -130,7 +131,7 @@ def test_failures_as_a_constraint() -> None:
     problem = Problem(SQUARE, tuple(trials))
     (constraint,) = failures_as_constraint(problem, True)
     points = torch.tensor([[0.2, 0.5], [0.8, 0.5]], dtype=torch.double)
-    low, high = Feasibility([constraint]).probability(points).tolist()
+    low, high = Feasibility.of([constraint], FunctionalPosterior.of).probability(points).tolist()
     assert low > 0.95
     assert high < 0.05
     problem = Problem(SQUARE, tuple(past("ABANDONED")))

@@ -20,10 +20,10 @@ from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
 from ax_costaware.acquisition.batch_knowledge import target_knowledge_per_cost
+from ax_costaware.acquisition.feasibility import Feasibility
 from ax_costaware.acquisition.optimize import Optimum
 from ax_costaware.acquisition.target_optima import TargetSpace, sample_optima
 from ax_costaware.core.account import Money
-from ax_costaware.core.constraints import Feasibility
 from ax_costaware.core.method import Method
 from ax_costaware.core.model import ARGUMENT, GIVEN, FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Array, Best, Decision, Problem, Stop, decision_seed
@@ -32,7 +32,6 @@ from ax_costaware.methods.averages.deployment import best_points, recommendation
 from ax_costaware.methods.averages.information import (
     NEXT_TO_NOTHING,
     Information,
-    bounds_of,
     information_of,
     little_left,
     posterior,
@@ -272,8 +271,9 @@ class Targets(Method):
         if not len(region.starts):
             return Stop(f"{self.exhausted(problem, money)} {self._to_deploy(problem)}")
         believed = posterior(problem, pending=True)
-        targets, bounds = self._targets(problem), bounds_of(problem)
-        optima = sample_optima(believed, targets, self.num_samples, seed, bounds)
+        targets = self._targets(problem)
+        feasibility = Feasibility.of(problem.constraints, ExactPosterior.of)
+        optima = sample_optima(believed, targets, self.num_samples, seed, feasibility)
 
         def gain_per_cost() -> float:
             best = best_points(problem, believed, targets, self.feasible, self.seed)
@@ -285,10 +285,7 @@ class Targets(Method):
                 NUM_AHEAD,
                 money.remaining,
                 seed,
-                [
-                    (bound.posterior, constraint.log_probability)
-                    for bound, constraint in zip(bounds, problem.constraints, strict=True)
-                ],
+                feasibility,
             )
 
         stops, record = at_price(problem, self.lmbda, gain_per_cost)
@@ -369,9 +366,9 @@ class Targets(Method):
         """As for any method, of the averages that queries are answered by."""
         if not problem.constraints:
             return None
-        averages = Feasibility(problem.constraints, read=lambda m: ExactPosterior.of(m))
+        averages = Feasibility.of(problem.constraints, ExactPosterior.of)
         with torch.no_grad():
-            return averages(problem.space.encode(rows))
+            return averages.log_probability(problem.space.encode(rows))
 
     @property
     def latent(self) -> Mapping[str, FreeParameter]:

@@ -6,14 +6,16 @@ averages tells how likely a point is to keep to them.
 
 from __future__ import annotations
 
+import math
+from operator import attrgetter
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ax_costaware.acquisition.feasibility import Feasibility, feasibility_weighted, feasible_first
 from ax_costaware.acquisition.local_search import is_flat
 from ax_costaware.acquisition.target_optima import TargetSpace, best_target
-from ax_costaware.core.constraints import Feasibility, feasible_first
 from ax_costaware.core.problem import Best, Problem
 from ax_costaware.models.posterior import ExactPosterior
 
@@ -22,7 +24,11 @@ _SPREAD = 256
 
 
 def best_points(
-    problem: Problem, now: ExactPosterior, space: TargetSpace, feasible: float, seed: int
+    problem: Problem,
+    now: ExactPosterior,
+    space: TargetSpace,
+    feasibility_threshold: float,
+    seed: int,
 ) -> list[tuple[list[float], float, float, float | None]]:
     """The local optima of the posterior mean over points, best first; of a flat one, the surest.
 
@@ -32,7 +38,7 @@ def best_points(
         problem: The problem.
         now: The posterior of the objective.
         space: Where the points may be.
-        feasible: How likely a point has to be to keep to all outcome constraints.
+        feasibility_threshold: How likely a point has to be to keep to all outcome constraints.
         seed: Seed of the search.
 
     Returns:
@@ -46,23 +52,23 @@ def best_points(
         X, mean, variance = best_target(now, space, seed=seed, function=surest)
         moments = zip(X.tolist(), mean.tolist(), variance.tolist(), strict=True)
         return [(*found, None) for found in moments]
-    log_probability = Feasibility(
-        problem.constraints, read=lambda model: ExactPosterior.of(model).latent
-    )
+    outcomes = Feasibility.of(problem.constraints, ExactPosterior.of)
+    log_probability = outcomes.over(attrgetter("latent")).log_probability
+    worst, log_threshold = means.min(), math.log(feasibility_threshold)
 
     def limited(X: Tensor) -> Tensor:
-        height = (now.latent.mean(X) - means.min()).clamp_min(0.0)
-        return height * log_probability.enough(X, feasible)
+        value, log_p = now.latent.mean(X), log_probability(X)
+        return feasibility_weighted(value, log_p, worst, log_threshold, is_required=True)
 
     for function in (limited, log_probability):
         X, mean, variance = best_target(now, space, seed=seed, function=function)
         with torch.no_grad():
             log_chances = log_probability(X)
         chances = log_chances.exp().tolist()
-        if max(chances) >= feasible:
+        if max(chances) >= feasibility_threshold:
             break
     rows = list(zip(X.tolist(), mean.tolist(), variance.tolist(), chances, strict=True))
-    return [rows[i] for i in feasible_first(mean, log_chances, feasible)]
+    return [rows[i] for i in feasible_first(mean, log_chances, feasibility_threshold)]
 
 
 def recommendation_record(best: Best) -> dict[str, Any]:

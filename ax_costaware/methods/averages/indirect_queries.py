@@ -270,7 +270,7 @@ class IndirectQueries(Targets):
         priced = not isinstance(self._declared, float)
         why = (
             "It is the query whose answer is expected to tell most about "
-            f"{subject_of(information, problem.minimize)}"
+            f"{subject_of(information, problem)}"
             f"{', per unit of cost' if priced else ''}: "
             f"{nats:.4g} nats{f' at a cost of {cost:.4g}' if priced else ''}."
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import torch
@@ -13,8 +12,6 @@ from ax_costaware.acquisition import (
     ConditionalJointEntropySearch,
     ConditionalMaxValueEntropySearch,
 )
-from ax_costaware.acquisition.conditional_entropy_search import BoundInformation
-from ax_costaware.acquisition.target_samples import TargetBound
 from ax_costaware.core.problem import Problem
 from ax_costaware.models.posterior import ExactPosterior
 
@@ -42,40 +39,17 @@ def posterior(problem: Problem, pending: bool = False) -> ExactPosterior:
     return ExactPosterior.of(problem.model, problem.direction, X_pending)
 
 
-class AllOutcomes(AcquisitionFunction):
-    """What an answer tells by all outcomes together, which are independent."""
-
-    def __init__(self, parts: Sequence[AcquisitionFunction]) -> None:
-        super().__init__(model=parts[0].model)
-        self.parts = parts
-
-    def forward(self, X: Tensor) -> Tensor:
-        """Nats of queries ``b x 1 x p``: ``b``."""
-        return torch.stack([part(X) for part in self.parts]).sum(dim=0)
-
-
 def information_of(
     problem: Problem, optima: tuple[Tensor, Tensor], acquisition: str
 ) -> AcquisitionFunction:
     """What an answer is expected to tell, in nats; of feasible optima always the joint entropy."""
     model, given = problem.model, problem.acquisition_inputs
-    if problem.constraints:
-        others = [
-            BoundInformation(bound.model(), optima[0], *bound.ends, problem.X_pending)
-            for bound in problem.constraints
-        ]
-        return AllOutcomes([ConditionalJointEntropySearch(model, *optima, **given), *others])
-    if acquisition == "joint_entropy":
-        return ConditionalJointEntropySearch(model, *optima, **given)
+    if problem.constraints or acquisition == "joint_entropy":
+        return ConditionalJointEntropySearch(
+            model, *optima, **given, constraints=problem.constraints
+        )
     noise_aware = acquisition == "max_value_entropy_noise_aware"
     return ConditionalMaxValueEntropySearch(model, optima[1], noise_aware=noise_aware, **given)
-
-
-def bounds_of(problem: Problem) -> list[TargetBound]:
-    """The outcome constraints, as bounds on points."""
-    return [
-        TargetBound(ExactPosterior.of(bound.model()), *bound.ends) for bound in problem.constraints
-    ]
 
 
 def nats_and_worth(
@@ -93,10 +67,10 @@ def nats_and_worth(
         return nats, posterior(problem, pending=True)(A)[1]
 
 
-def subject_of(information: AcquisitionFunction, minimize: bool) -> str:
+def subject_of(information: AcquisitionFunction, problem: Problem) -> str:
     """What the information is about, as words."""
-    extreme = "least" if minimize else "greatest"
-    if isinstance(information, AllOutcomes):
+    extreme = "least" if problem.minimize else "greatest"
+    if problem.constraints:
         return f"where the objective is {extreme} within the bounds of other outcomes"
     if isinstance(information, ConditionalJointEntropySearch):
         return f"where the objective is {extreme}, and what it is there"

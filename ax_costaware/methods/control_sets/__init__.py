@@ -19,9 +19,9 @@ from typing import Any, ClassVar, cast
 import torch
 from torch import Tensor
 
+from ax_costaware.acquisition.feasibility import feasible_first
 from ax_costaware.acquisition.local_search import is_flat
 from ax_costaware.core.account import control_sets_of, searched_cost
-from ax_costaware.core.constraints import feasible_first
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.method import NO_LIMIT, Method
 from ax_costaware.core.problem import Best, Decision, Problem, Stop, decision_seed

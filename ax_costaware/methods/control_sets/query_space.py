@@ -21,8 +21,8 @@ from torch import Tensor
 
 from ax_costaware.acquisition import Optimum, optimize_control_sets
 from ax_costaware.acquisition.batch_knowledge import batch_knowledge
-from ax_costaware.acquisition.criteria import Criterion, LogProbability
-from ax_costaware.acquisition.objectives import FeasibleQueries
+from ax_costaware.acquisition.feasibility import Feasibility
+from ax_costaware.acquisition.objectives import log_probability_of_queries
 from ax_costaware.acquisition.partial_query import QueryNodes
 from ax_costaware.acquisition.starts import SearchDomain
 from ax_costaware.core.problem import Problem, decision_seed
@@ -249,13 +249,10 @@ class QuerySpace:
             problem.evaluated,
             [count if i in indices else 0 for i in range(len(self.control_sets))],
             decision_seed(self.method.seed, problem.next_index),
-            [
-                (
-                    FunctionalPosterior.of(bound.model(), None, problem.X_pending),
-                    bound.log_probability,
-                )
-                for bound in problem.constraints
-            ],
+            Feasibility.of(
+                problem.constraints,
+                lambda model: FunctionalPosterior.of(model, None, problem.X_pending),
+            ),
         )
         return [gains[i] for i in indices]
 
@@ -273,18 +270,10 @@ class QuerySpace:
         seed = decision_seed(self.method.seed, trial)
         return self.search(indices, "mean", seed, model, **options)
 
-    def outcomes(
-        self, violated: Tensor | None = None
-    ) -> list[tuple[FunctionalPosterior, Criterion]]:
-        """What bounds are on, and the log of the probability that an expectation keeps to them.
-
-        Args:
-            violated: ``k x d`` points that count as observed out of bounds; None for none.
-        """
-        return [
-            (FunctionalPosterior.of(bound.model(violated)), LogProbability(bound.log_probability))
-            for bound in self.problem.constraints
-        ]
+    @cached_property
+    def feasibility(self) -> Feasibility[FunctionalPosterior]:
+        """The posteriors of the constrained outcomes, with their bounds."""
+        return Feasibility.of(self.problem.constraints, FunctionalPosterior.of)
 
     def log_chances(self, points: Tensor, sets: Sequence[int]) -> Tensor | None:
         """Logarithms of the probability that expectations keep to all outcome constraints.
@@ -298,9 +287,9 @@ class QuerySpace:
         """
         if not self.problem.constraints:
             return None
-        objective = FeasibleQueries(self.outcomes()).log_probability(self.laws, self.product)
+        log_probability = log_probability_of_queries(self.feasibility, self.laws, self.product)
         with torch.no_grad():
-            return objective(points, torch.tensor(sets))
+            return log_probability(points, torch.tensor(sets))
 
     def expectations(self, points: Tensor, sets: Sequence[int]) -> tuple[Tensor, Tensor]:
         """Posterior mean and variance of the objective's expectation over what is left to chance.

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
@@ -27,9 +27,9 @@ from torch import Tensor
 
 from ax_costaware.acquisition import Optimum
 from ax_costaware.acquisition.criteria import LogExpectedImprovement
-from ax_costaware.acquisition.objectives import FeasibleQueries, QueryCosts
+from ax_costaware.acquisition.feasibility import Feasibility, feasibility_weighted
+from ax_costaware.acquisition.objectives import QueryCosts
 from ax_costaware.core.account import Money
-from ax_costaware.core.constraints import MARGIN, STEEP
 from ax_costaware.core.problem import Problem, decision_seed
 from ax_costaware.core.switching import kept_settings, next_cost, switching_cost
 from ax_costaware.methods.control_sets.query_space import QuerySpace
@@ -37,7 +37,7 @@ from ax_costaware.methods.control_sets.rules.beta import TheoreticalBeta
 from ax_costaware.methods.control_sets.rules.rule import ControlSetRule, CostEstimate
 from ax_costaware.methods.control_sets.rules.value_per_cost import LargestValuePerCost
 from ax_costaware.methods.stopping import NUM_AHEAD
-from ax_costaware.models import information_gain
+from ax_costaware.models import FunctionalPosterior, information_gain
 
 if TYPE_CHECKING:
     from ax_costaware.methods.control_sets import ControlSets
@@ -48,7 +48,7 @@ NUM_POINTS = 1024
 _LEAST_DEVIATION = 1e-100
 """Standard deviations are above this, so that a value that is known has an improvement of zero."""
 
-_STEEP_LOG = 10.0
+_PENALTY_OF_LOG = 10.0
 """Penalty, at the limit of the cost, of values that are logarithms."""
 
 Query: TypeAlias = tuple[Tensor, float]
@@ -137,18 +137,22 @@ class ControlSetValues:
         Returns:
             Points, ``s x d``, and logarithms of how likely they are to be feasible, ``s``.
         """
-        space, least, trial = self.space, self.method.feasible, len(self.problem.trials)
-        every, outcomes = range(len(self.method.control_sets)), space.outcomes()
-        limited = FeasibleQueries(outcomes, self.worst(), MARGIN * math.log(least), STEEP)
-        held = self.problem.held
-        points = space.best_means(every, trial, feasible=limited, held=held).point.detach()
+        space, every = self.space, range(len(self.method.control_sets))
+        trial, log_threshold = len(self.problem.trials), math.log(self.method.feasible)
+        given: dict[str, Any] = {"feasibility": space.feasibility, "held": self.problem.held}
+        required = partial(
+            feasibility_weighted,
+            worst=self.worst(),
+            log_threshold=log_threshold,
+            is_required=True,
+        )
+        points = space.best_means(every, trial, weighted=required, **given).point.detach()
         chances = space.log_chances(points, every)
         assert chances is not None
-        rest = (chances < math.log(least)).nonzero().flatten().tolist()
+        rest = (chances < log_threshold).nonzero().flatten().tolist()
         if rest:
             seed = decision_seed(self.method.seed, trial)
-            likeliest = FeasibleQueries(outcomes)
-            found = space.search(rest, "feasible", seed, feasible=likeliest, held=held)
+            found = space.search(rest, "feasible", seed, **given)
             points[rest] = found.point.detach()
             chances = space.log_chances(points, every)
             assert chances is not None
@@ -193,7 +197,7 @@ class ControlSetValues:
                 continue
             height = (value - from_zero) / (price.mean if costs.per_cost else 1.0)
             over.append(place)
-            penalties.append(_STEEP_LOG if is_log else abs(height) or 1.0)
+            penalties.append(_PENALTY_OF_LOG if is_log else abs(height) or 1.0)
         if over:
             limited = replace(
                 costs,
@@ -215,9 +219,8 @@ class ControlSetValues:
             self.acquisition,
             X_pending=self.problem.X_pending,
             held=held,
-            feasible=self._feasible,
-            best_f=self.best_incumbent if self._feasible is not None else None,
             costs=costs,
+            **self._within_bounds,
         )
         return [
             (point.detach(), float(value))
@@ -338,27 +341,36 @@ class ControlSetValues:
         """Return whether what a trial of one costs depends on its values."""
         return self.method.switching_cost is not None or self.space.costs.depends_on_values(index)
 
-    @cached_property
-    def _feasible(self) -> FeasibleQueries | None:
-        """How queries count that may not be feasible; None without outcome constraints.
+    @property
+    def _within_bounds(self) -> dict[str, Any]:
+        """Options of a search by which queries count that may not be feasible.
 
         An upper confidence bound has no improvement to expect: with rules that compare it, what is
         feasible by an optimistic bound counts in full, as in Xu et al. 2023. The value above the
         worst per unit of cost is what a trial brings in, as an improvement is.
         """
-        problem = self.problem
-        if not problem.constraints:
-            return None
-        if not self.is_feasible:
-            violated = [self.method.failed_points(problem)] if problem.failed else []
-            violated += [] if problem.X_pending is None else [problem.X_pending]
-            return FeasibleQueries(self.space.outcomes(torch.cat(violated) if violated else None))
-        outcomes = self.space.outcomes()
-        if self.acquisition == "ei":
-            return FeasibleQueries(outcomes)
+        if not self.problem.constraints:
+            return {}
+        options = {"feasibility": self._feasibility, "best_f": self.best_incumbent}
+        if self.acquisition in ("ei", "feasible"):
+            return options
         is_optimistic = self.acquisition == "ucb" and self.rule.baseline is None
-        log_enough = len(outcomes) * float(log_ndtr(-self.beta)) if is_optimistic else 0.0
-        return FeasibleQueries(outcomes, self.worst(), log_enough)
+        count = len(self.problem.constraints) if is_optimistic else 0
+        log_threshold = count * float(log_ndtr(-self.beta))
+        worst = self.worst()
+        weighted = partial(feasibility_weighted, worst=worst, log_threshold=log_threshold)
+        return {**options, "weighted": weighted}
+
+    @cached_property
+    def _feasibility(self) -> Feasibility[FunctionalPosterior]:
+        """That of the space; until something is feasible, what failed or is pending is not."""
+        problem = self.problem
+        if self.is_feasible:
+            return self.space.feasibility
+        violated = [self.method.failed_points(problem)] if problem.failed else []
+        violated += [] if problem.X_pending is None else [problem.X_pending]
+        points = torch.cat(violated) if violated else None
+        return Feasibility.of(problem.constraints, FunctionalPosterior.of, points)
 
     def _search(self, indices: Sequence[int], acquisition: str, **options: Any) -> Optimum[Tensor]:
         seed = decision_seed(self.method.seed, self.problem.next_index)

@@ -14,6 +14,7 @@ improvement, Gardner et al. 2014); until one is likely enough, the likeliest com
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +24,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ax_costaware.acquisition.confidence_search import ConfidenceSearch
+from ax_costaware.acquisition.confidence_search import ConfidenceSearch, Counted, Shortfall
+from ax_costaware.acquisition.feasibility import Feasibility, feasibility_weighted
 from ax_costaware.acquisition.local_search import is_flat
 from ax_costaware.core.account import ROUNDING, Money, searched_cost
 from ax_costaware.core.history import PastTrial
@@ -45,7 +47,6 @@ from ax_costaware.methods.costly_feedback.rules import (
     default_rule,
 )
 from ax_costaware.methods.costs import check_cost, cost_range, named_cost
-from ax_costaware.methods.feasible_now import FeasibleNow
 from ax_costaware.models import ExactPosterior, FixedTimeVaryingGP, TimeVaryingGP
 from ax_costaware.queries import Cost
 from ax_costaware.queries.argument_checks import (
@@ -298,7 +299,8 @@ class CostlyFeedback(Method):
         money, index = self.money(problem), problem.next_index
         pays, may_pay = False, money.pays(self._least_cost(problem))
         for explores in (True, False) if may_pay else (False,):
-            search, limits = self._search(problem, index, self._measured(problem), explores)
+            pending = self._measured(problem)
+            search, feasibility, is_any = self._search(problem, index, pending, explores)
             # Where nothing can be measured there is nothing to explore for.
             beta = self.beta_at(index) if explores else 0.0
             found = search.upper_confidence_bound(beta)
@@ -310,7 +312,9 @@ class CostlyFeedback(Method):
             mean, variance = (float(moment) for moment in search.posterior(found.point[:1]))
         value, now = float(found.value[0]), self.times(problem.trials)[index]
         rule = self.rule or default_rule(self.forgetting is not None)
-        chance = None if limits is None else limits.at(found.point[0])
+        chance = None
+        if feasibility is not None:
+            chance = float(feasibility.probability(found.point[:1]))
         if pays:
             draw, rivals = np.random.default_rng(search.seed).random, None
             if rule.compare is not None:
@@ -328,8 +332,12 @@ class CostlyFeedback(Method):
         if explores:
             what = "has the smallest lower" if problem.minimize else "has the largest upper"
             what += " confidence bound"
-        if limits is not None:
-            what = limits.described(what)
+        if not is_any:
+            what = "is the likeliest to be feasible"
+        elif feasibility is not None and explores:
+            what += ", as far as it is likely to be feasible,"
+        elif feasibility is not None:
+            what += " of those that are likely enough to be feasible"
         likely = "" if chance is None else f", feasible with probability {chance:.3g}"
         model = problem.model
         assert isinstance(model, TimeVaryingGP)
@@ -364,11 +372,12 @@ class CostlyFeedback(Method):
         Of a flat mean it is the surest point, where a trial was. Those that are feasible come
         first, then the others by how likely they are to be.
         """
-        search, limits = self._search(problem, len(problem.trials), None, explores=False)
+        index = len(problem.trials)
+        search, feasibility, _ = self._search(problem, index, None, explores=False)
         posterior, starts = search.posterior, search.starts
         assert starts is not None
         with torch.no_grad():
-            if limits is None and is_flat(posterior(starts)[0]):
+            if feasibility is None and is_flat(posterior(starts)[0]):
                 search = replace(search, counted=lambda X, _: -posterior(X)[1])
         rows = problem.space.decode(search.upper_confidence_bound(0.0).point)
         return self.ranked(problem, rows, [None] * len(rows))
@@ -399,24 +408,35 @@ class CostlyFeedback(Method):
 
     def _search(
         self, problem: Problem, index: int, X_pending: Tensor | None, explores: bool
-    ) -> tuple[ConfidenceSearch, FeasibleNow | None]:
-        """The search of the space at the time of a trial, and what it looks at besides.
+    ) -> tuple[ConfidenceSearch, Feasibility[ExactPosterior] | None, bool]:
+        """The search of the space at the time of a trial, within the outcome constraints.
 
         Args:
             problem: The problem.
             index: Index of the trial.
             X_pending: Points with their times whose outcomes are under way.
-            explores: As of ``FeasibleNow``.
+            explores: Whether points count as far as they are likely to be feasible; else what is
+                not likely enough is left out.
+
+        Returns:
+            The search; the probability that points are feasible at the time, None without outcome
+            constraints; and whether some point is likely enough to be. Else the likeliest is
+            searched for.
         """
         space, seed = problem.space, decision_seed(self.seed, index)
         now = self.times(problem.trials)[index]
         posterior = ExactPosterior.of(problem.model, problem.direction, X_pending).at_time(now)
         starts = starts_of(space, self.raw_samples or NUM_STARTS, seed, problem.held)
-        limits = None
+        feasibility, is_any = None, True
+        counted: Counted | None = None
+        shortfall: Shortfall | None = None
         if problem.constraints:
-            limits = FeasibleNow(
-                problem, posterior, now, starts, X_pending, self.feasible, explores
+            feasibility = Feasibility.of(
+                problem.constraints,
+                lambda model: ExactPosterior.of(model, X_pending=X_pending).at_time(now),
             )
+            is_any = bool((feasibility.probability(starts) >= self.feasible).any())
+            counted, shortfall = self._within(posterior, feasibility, starts, is_any, explores)
         search = ConfidenceSearch(
             posterior,
             space.bounds,
@@ -432,12 +452,39 @@ class CostlyFeedback(Method):
             ],
             inequality_constraints=space.inequality_constraints,
             elimination=space.elimination,
-            counted=None if limits is None else limits.counted,
-            shortfall=None if limits is None else limits.shortfall,
+            counted=counted,
+            shortfall=shortfall,
             seed=seed,
             **({} if self.num_restarts is None else {"num_restarts": self.num_restarts}),
         )
-        return search, limits
+        return search, feasibility, is_any
+
+    def _within(
+        self,
+        posterior: ExactPosterior,
+        feasibility: Feasibility[ExactPosterior],
+        starts: Tensor,
+        is_any: bool,
+        explores: bool,
+    ) -> tuple[Counted, Shortfall]:
+        """What points count as in a search, and which of them are no rivals; see ``_search``."""
+        with torch.no_grad():
+            worst = posterior(starts)[0].min()
+        log_threshold = 0.0 if explores else math.log(self.feasible)
+
+        def counted(X: Tensor, values: Tensor) -> Tensor:
+            log_probability = feasibility.log_probability(X)
+            if not is_any:
+                return log_probability
+            return feasibility_weighted(
+                values, log_probability, worst, log_threshold, is_required=not explores
+            )
+
+        def shortfall(X: Tensor) -> Tensor:
+            # Nothing is deployed there, so that no other point may be mistaken for one of them.
+            return self.feasible - feasibility.log_probability(X).exp()
+
+        return counted, shortfall
 
 
 def _checked_cost(cost: Any, name: str) -> float | Cost:

@@ -61,7 +61,7 @@ def price_of_cost(search: Search[Gittins], relative: float | None, best_f: float
     log_probability = None
     if search.feasibility is not None:
         with torch.no_grad():
-            log_probability = search.feasibility(search.boxes[payable])
+            log_probability = search.feasibility.log_probability(search.boxes[payable])
     solved = lambda_for_budget(*boxes, budget, best_f, log_probability)
     return max(solved, _LEAST * float(sigmas.max()) / float(costs[payable].mean()))
 

@@ -6,7 +6,7 @@ Inside, values have the sign of maximisation.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,13 +23,13 @@ from ax_costaware.acquisition import (
     PandoraBoxGittinsIndex,
     incumbent,
 )
+from ax_costaware.acquisition.feasibility import Feasibility, OutcomeConstraint
 from ax_costaware.acquisition.log_cost import Affordable, Cheapness
 from ax_costaware.acquisition.noisy_improvement import has_factor, has_found_noise
 from ax_costaware.acquisition.optimize import Optimum
 from ax_costaware.acquisition.pointwise import InUnits, Squashed
 from ax_costaware.acquisition.target_fidelity import at_target
 from ax_costaware.core.account import Money
-from ax_costaware.core.constraints import CostOfFeasible, Feasibility, OutcomeConstraint
 from ax_costaware.core.failures import failures_as_constraint
 from ax_costaware.core.optimize import possible
 from ax_costaware.core.problem import Problem
@@ -38,6 +38,7 @@ from ax_costaware.costs import CostFunction, log_cost_function
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.priced import PricedMethod
 from ax_costaware.models.believed import believed
+from ax_costaware.models.posterior import FunctionalPosterior
 from ax_costaware.space.parameters import Value
 
 Priced = TypeVar("Priced", bound=PricedMethod)
@@ -161,17 +162,31 @@ class Search(Generic[Priced]):
         )
 
     @cached_property
-    def feasibility(self) -> Feasibility | None:
+    def feasibility(self) -> Feasibility[FunctionalPosterior] | None:
         """The probability that a trial is feasible; None where it certainly is."""
-        return Feasibility(self._constraints) if self._constraints else None
+        if not self._constraints:
+            return None
+        return Feasibility.of(self._constraints, FunctionalPosterior.of)
+
+    @property
+    def _log_weight(self) -> Callable[[Tensor], Tensor] | None:
+        return None if self.feasibility is None else self.feasibility.log_probability
 
     def index(self, price: float) -> PandoraBoxGittinsIndex:
         """The Gittins index at a price."""
-        problem = self.problem
-        cost, feasibility = self.cost, self.feasibility
-        if feasibility is not None:
-            cost = CostOfFeasible(log_cost_function(cost), feasibility, least=_LEAST_LOG)
-        return PandoraBoxGittinsIndex(problem.model, cost, price, **problem.acquisition_inputs)
+        problem, log_probability = self.problem, self._log_weight
+
+        def log_weight(X: Tensor) -> Tensor:
+            assert log_probability is not None
+            return log_probability(X).clamp_min(_LEAST_LOG)
+
+        return PandoraBoxGittinsIndex(
+            problem.model,
+            self.cost,
+            price,
+            **problem.acquisition_inputs,
+            log_weight=None if log_probability is None else log_weight,
+        )
 
     def best_improvement(self, best_f: float) -> tuple[AcquisitionFunction, Optimum[float] | None]:
         """Improvement per cost, and the affordable trial that has most of it.
@@ -212,34 +227,31 @@ class Search(Generic[Priced]):
         return near.all(dim=-1).any(dim=-1)
 
     def _noisy_improvement(self) -> LogNoisyExpectedImprovementPerCost:
-        problem, cost = self.problem, self.cost
+        problem = self.problem
         points = [problem.evaluated, *([] if problem.X_pending is None else [problem.X_pending])]
         X, chance = self._deployed(torch.cat(points))
         may_be_best = torch.tensor(self._can_be_set + self._pending_can_be_set, device=X.device)
         if chance is not None and bool((may_be_best & (chance >= self.method.feasible)).any()):
             may_be_best &= chance >= self.method.feasible
-        if self.feasibility is not None:
-            cost = CostOfFeasible(log_cost_function(cost), self.feasibility)
         return LogNoisyExpectedImprovementPerCost(
-            problem.model, X, cost, posterior_transform=problem.direction, feasible=may_be_best
+            problem.model,
+            X,
+            self.cost,
+            posterior_transform=problem.direction,
+            is_feasible=may_be_best,
+            log_weight=self._log_weight,
         )
 
     def improvement(self, best_f: float, exponent: float = 1.0) -> LogExpectedImprovementPerCost:
         """Log expected improvement per cost."""
-        problem, feasibility, cost = self.problem, self.feasibility, self.cost
-        if feasibility is not None:
-            cost = CostOfFeasible(log_cost_function(cost), feasibility, exponent)
-            exponent = 1.0
-        if feasibility is not None or not all(self._pending_can_be_set):
+        model, inputs = self.problem.model, self.problem.acquisition_inputs
+        if self.feasibility is not None or not all(self._pending_can_be_set):
             # The function would take all that is pending for feasible, and for deployable.
-            model, pending = problem.model, problem.X_pending
+            pending = inputs.pop("X_pending")
             if pending is not None:
                 model, best_f = believed(model, pending), self.reach(best_f)
-            return LogExpectedImprovementPerCost(
-                model, best_f, cost, exponent, posterior_transform=problem.direction
-            )
         return LogExpectedImprovementPerCost(
-            problem.model, best_f, cost, exponent, **problem.acquisition_inputs
+            model, best_f, self.cost, exponent, **inputs, log_weight=self._log_weight
         )
 
     def likeliest(self) -> Cheapness:
@@ -248,9 +260,9 @@ class Search(Generic[Priced]):
         points = self.method.failed_points(problem)
         if problem.X_pending is not None:
             points = torch.cat([points, problem.X_pending])
-        feasibility = Feasibility(self._constraints, points if len(points) else None)
-        cost = CostOfFeasible(log_cost_function(self.cost), feasibility)
-        return Cheapness(problem.model, cost)
+        violated = points if len(points) else None
+        feasibility = Feasibility.of(self._constraints, FunctionalPosterior.of, violated)
+        return Cheapness(problem.model, self.cost, feasibility.log_probability)
 
     @cached_property
     def _can_be_set(self) -> list[bool]:
@@ -366,12 +378,15 @@ class Search(Generic[Priced]):
         value = found.value if unit is None else unit[0] + unit[1] * found.value
         return Optimum(found.point.to(self.points), value)
 
-    def _squashed(self, index: PandoraBoxGittinsIndex, feasibility: Feasibility) -> Squashed:
+    def _squashed(
+        self, index: PandoraBoxGittinsIndex, feasibility: Feasibility[FunctionalPosterior]
+    ) -> Squashed:
         """An index in units of the posterior's spread, below the largest one of the points."""
         with torch.no_grad():
             largest = float(index(self.boxes.unsqueeze(-2)).max())
             _, variance = self.problem.posterior.mixture(self.boxes)
-        return Squashed(index, feasibility, _LEAST_LOG, largest, float(variance.max().sqrt()))
+        unit, log_probability = float(variance.max().sqrt()), feasibility.log_probability
+        return Squashed(index, log_probability, _LEAST_LOG, largest, unit)
 
     def _unit(self, acquisition: AcquisitionFunction) -> tuple[float, float] | None:
         """Origin and unit of values that differ so little that the optimiser takes them for equal.

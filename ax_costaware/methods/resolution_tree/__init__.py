@@ -350,7 +350,7 @@ class TreeSearch(Targets):
         costs = self.cell_costs(region.cells)
         position, reason = self.tree.decide(region.cells, worth.tolist(), money.limit, costs)
         cell = region.cells[position]
-        subject = subject_of(information, problem.minimize)
+        subject = subject_of(information, problem)
         why = f"Of what there is to know about {subject}, {reason}."
         if worth is not nats:
             why = (

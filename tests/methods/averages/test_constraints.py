@@ -10,7 +10,7 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from ax_costaware.core.constraints import OutcomeConstraint
+from ax_costaware.acquisition.feasibility import OutcomeConstraint
 from ax_costaware.core.problem import Decision, Stop
 from ax_costaware.core.simulation import Outcome, Simulation, simulate
 from ax_costaware.methods.averages import Targets

@@ -11,7 +11,7 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from ax_costaware.core.constraints import OutcomeConstraint
+from ax_costaware.acquisition.feasibility import OutcomeConstraint
 from ax_costaware.core.decision import next_trial
 from ax_costaware.core.problem import Decision, Pending, Stop, reproducible
 from ax_costaware.core.simulation import Outcome, Simulation, simulate

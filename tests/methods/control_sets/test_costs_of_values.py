@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ax_costaware.core.constraints import OutcomeConstraint
+from ax_costaware.acquisition.feasibility import OutcomeConstraint
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Decision, Pending, Problem, Stop
 from ax_costaware.core.simulation import Outcome, Simulation

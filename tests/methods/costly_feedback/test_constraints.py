@@ -11,8 +11,8 @@ import pytest
 import torch
 from scipy.stats import norm
 
+from ax_costaware.acquisition.feasibility import OutcomeConstraint
 from ax_costaware.core import Decision, Problem, Simulation
-from ax_costaware.core.constraints import OutcomeConstraint
 from ax_costaware.core.model import FixedHyperparameters, ModelOptions
 from ax_costaware.core.simulation import Outcome, simulate
 from ax_costaware.methods import CostlyFeedback
@@ -156,14 +156,14 @@ def test_what_is_infeasible_is_no_rival() -> None:
     simulation = ran()
     later = simulation.trials[METHOD.initial_trials :]
     assert 0.1 < sum(t.is_observed for t in later) / len(later) < 0.9
-    search, limits = METHOD._search(simulation.problem(), 13, None, explores=True)
-    assert limits is not None
+    search, feasibility, _ = METHOD._search(simulation.problem(), 13, None, explores=True)
+    assert feasibility is not None
     found = search.upper_confidence_bound(1.0).point
     optima = found[0], found[1:]
     rivals = search.rival_points(*optima, "correlation", joint=True)
-    assert bool((limits.probability.probability(rivals) > 0.9).all())
+    assert bool((feasibility.probability(rivals) > 0.9).all())
     others = replace(search, shortfall=None).rival_points(*optima, "correlation", joint=True)
-    assert not bool((limits.probability.probability(others) > 0.9).all())
+    assert not bool((feasibility.probability(others) > 0.9).all())
 
 
 @pytest.mark.usefixtures("full_searches")

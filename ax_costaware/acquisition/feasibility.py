@@ -1,0 +1,304 @@
+r"""Bounds on further outcomes, and the probability that functionals of the outcomes satisfy them.
+
+Each outcome has a model of its own, independent of the objective's, as in constrained expected
+improvement (Gardner et al. 2014, "Bayesian Optimization with Inequality Constraints"). A trial is
+then worth what it is expected to gain times the probability :math:`P` that it is feasible. The
+acquisition functions that know a cost take :math:`\log P` as ``log_weight``.
+
+What is feasible is a *functional* of an outcome: its value at a point, at a point and the target
+fidelity, at a point and a time, an average, or an expectation over random inputs. ``Feasibility``
+asks for its mean and variance only. Outcomes and bounds are in raw units of the metric.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import torch
+from botorch.models.model import Model
+from botorch.posteriors.gpytorch import GPyTorchPosterior
+from botorch.utils.probability.utils import log_ndtr, log_prob_normal_in
+from scipy.stats import norm
+from torch import Tensor
+
+from ax_costaware.exceptions import InputError, unavailable
+from ax_costaware.models.believed import believed
+from ax_costaware.queries.argument_checks import check_fields, finite_number, optional
+
+Moments: TypeAlias = Callable[..., tuple[Tensor, Tensor]]
+"""Mean and variance of functionals, such as points ``... x d``: each ``...``, or ``... x m`` for an
+ensemble of ``m`` models."""
+
+Posterior = TypeVar("Posterior", covariant=True)
+Other = TypeVar("Other")
+
+_STEEPNESS = 500.0
+"""Factor of the squared shortfall in log probability, where feasibility is required."""
+
+_MARGIN = 0.95
+"""Share of the logarithm of a required probability where the weight begins to fall, so that a
+search which climbs the weighted value ends where the probability is large enough."""
+
+_LEAST_SHARE = 1e-8
+"""Part of a variance that a trial leaves at least: the root has a slope there."""
+
+
+@dataclass(frozen=True)
+class OutcomeConstraint:
+    """Bounds on an outcome of a trial.
+
+    Raises:
+        InputError: If there is no bound, one is not finite, or the lower is not below the upper.
+    """
+
+    metric: str
+    """Name of the metric."""
+
+    lower: float | None = None
+    """Least feasible value; None for no such bound."""
+
+    upper: float | None = None
+    """Largest feasible value; None for no such bound."""
+
+    fit: Callable[[], Model] = field(default=unavailable, compare=False, repr=False)
+    """Gives the model of the metric, fitted to its values in raw units."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, lower=optional(finite_number), upper=optional(finite_number))
+        lower, upper = self.lower, self.upper
+        if lower is None and upper is None:
+            raise InputError(f"metric={self.metric!r} has no bound: expected lower, upper or both.")
+        if lower is not None and upper is not None and not lower < upper:
+            raise InputError(f"lower={lower!r}: expected less than upper={upper!r}.")
+
+    def __str__(self) -> str:
+        lower = "" if self.lower is None else f"{self.lower:g} <= "
+        upper = "" if self.upper is None else f" <= {self.upper:g}"
+        return f"{lower}{self.metric}{upper}"
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Least and largest feasible value."""
+        return (
+            -math.inf if self.lower is None else self.lower,
+            math.inf if self.upper is None else self.upper,
+        )
+
+    def model(self, violated: Tensor | None = None) -> Model:
+        """The model of the metric, after points ``k x d`` that count as observed out of bounds."""
+        with torch.enable_grad():
+            model = self.fit()
+        return model if violated is None else believed(model, violated, self.violated)
+
+    def log_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """The logarithm of the probability that a Gaussian outcome keeps to the bounds.
+
+        Args:
+            mean: Posterior means, of any shape.
+            variance: Posterior variances, of the same shape.
+        """
+        sigma = variance.sqrt()
+        if self.lower is None:
+            assert self.upper is not None
+            return log_ndtr((self.upper - mean) / sigma)
+        if self.upper is None:
+            return log_ndtr((mean - self.lower) / sigma)
+        return log_prob_normal_in((self.lower - mean) / sigma, (self.upper - mean) / sigma)
+
+    def squared_excess(self, values: Tensor) -> Tensor:
+        """The square of how much values of the outcome are out of bounds."""
+        lower, upper = self.ends
+        return (values - upper).clamp_min(0.0).square() + (lower - values).clamp_min(0.0).square()
+
+    def violated(self, posterior: GPyTorchPosterior) -> Tensor:
+        """The values next to the posterior means that are out of bounds by a standard deviation."""
+        mean, sigma = posterior.mean, posterior.variance.sqrt()
+        lower, upper = self.ends
+        above, below = mean.clamp_min(upper + sigma), mean.clamp_max(lower - sigma)
+        return torch.where(above - mean <= mean - below, above, below)
+
+
+@dataclass(frozen=True, eq=False)
+class Feasibility(Generic[Posterior]):
+    """Probability that functionals of the constrained outcomes satisfy their bounds.
+
+    Example:
+        >>> limit = OutcomeConstraint("waste", upper=0.1)
+        >>> feasibility = Feasibility([(limit, FunctionalPosterior.of(model_of_waste))])
+        >>> LogExpectedImprovementPerCost(
+        ...     model, best_f, cost, log_weight=feasibility.log_probability
+        ... )
+    """
+
+    outcomes: Sequence[tuple[OutcomeConstraint, Posterior]]
+    """Bounds of each outcome, and its posterior: a function from functionals to their means and
+    variances, or an object that ``over`` makes one of."""
+
+    @staticmethod
+    def of(
+        constraints: Sequence[OutcomeConstraint],
+        read: Callable[[Model], Other],
+        violated: Tensor | None = None,
+    ) -> Feasibility[Other]:
+        """Read the posteriors of all constrained outcomes.
+
+        Args:
+            constraints: The bounds, with their models.
+            read: Gives the posterior of a model, such as ``FunctionalPosterior.of``.
+            violated: ``k x d`` points that count as observed out of bounds; None for none.
+        """
+        return Feasibility([(one, read(one.model(violated))) for one in constraints])
+
+    def over(self, functionals: Callable[[Posterior], Other]) -> Feasibility[Other]:
+        """Return the same bounds on other functionals, given what reads them of a posterior."""
+        return Feasibility([(bound, functionals(one)) for bound, one in self.outcomes])
+
+    def log_probability(self: Feasibility[Moments], X: Tensor, *more: object) -> Tensor:
+        """Log probability that all outcomes are within their bounds, with gradients.
+
+        Args:
+            X: Functionals, such as points ``... x d``. An ensemble of models is one mixture.
+            more: What else says which functionals, such as the indices of their control sets.
+
+        Returns:
+            A tensor ``...``.
+        """
+        total = X.new_zeros(X.shape[:-1])
+        for bound, moments in self.outcomes:
+            mean, variance = moments(X, *more)
+            log_probability = bound.log_probability(mean, variance)
+            if mean.ndim == X.ndim:
+                log_probability = log_probability.logsumexp(dim=-1) - math.log(mean.shape[-1])
+            total = total + log_probability
+        return total
+
+    def log_probability_shown(
+        self: Feasibility[Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]],
+        X: Tensor,
+        feasibility_threshold: float,
+    ) -> Tensor:
+        r"""Log probability that a trial shows what it tells of to be feasible, with gradients.
+
+        An outcome that is :math:`N(m, s^2)` there, and has the correlation :math:`\rho` with that
+        of the trial, has the mean :math:`m' \sim N(m, \rho^2 s^2)` after it and the variance
+        :math:`(1 - \rho^2) s^2`. It is likely enough to be at most :math:`u` if
+        :math:`m' \le u - z \sqrt{1 - \rho^2} s` with the threshold :math:`\Phi(z)`, thus with
+        the probability
+
+        .. math:: \Phi\left(\frac{u - z \sqrt{1 - \rho^2} s - m}{|\rho| s}\right).
+
+        A trial that tells nothing shows nothing, however cheap. Several bounds count as independent
+        ones, each kept with the root of the probability: for two bounds of one outcome that is less
+        than the probability.
+
+        Args:
+            X: Points ``n x d`` of trials. Of each outcome the posterior gives mean and variance,
+                and the part :math:`\rho^2` of this variance that the trial explains.
+            feasibility_threshold: Probability from which on all bounds count as kept.
+
+        Returns:
+            A tensor ``n``.
+        """
+        ends = [end for bound, _ in self.outcomes for end in bound.ends if math.isfinite(end)]
+        z = float(norm.ppf(feasibility_threshold ** (1 / max(len(ends), 1))))
+        total = X.new_zeros(X.shape[:-1])
+        for bound, told in self.outcomes:
+            mean, variance, share = told(X)
+            moved = (share * variance).sqrt()
+            left = ((1.0 - share).clamp_min(_LEAST_SHARE) * variance).sqrt()
+            for sign, end in zip((-1.0, 1.0), bound.ends, strict=True):
+                if math.isfinite(end):
+                    total = total + log_ndtr((sign * (end - mean) - z * left) / moved)
+        return total
+
+    def probability(self: Feasibility[Moments], X: Tensor, *more: object) -> Tensor:
+        """Probability that all outcomes are within their bounds, without gradients."""
+        with torch.no_grad():
+            return self.log_probability(X, *more).exp()
+
+
+NO_BOUNDS = Feasibility[Any](())
+"""What is always feasible."""
+
+
+def feasibility_weighted(
+    value: Tensor,
+    log_probability: Tensor,
+    worst: float | Tensor | None = None,
+    log_threshold: float = 0.0,
+    is_required: bool = False,
+) -> Tensor:
+    r"""Value of what is feasible with a probability :math:`P`.
+
+    A value :math:`v` counts as :math:`v_{worst} + w \, (v - v_{worst})`, so that what is infeasible
+    is worth the worst value, as BoTorch's ``ConstrainedMCObjective`` has it. The weight is
+    :math:`w = \min(P / P_0, 1)`:
+
+    - with :math:`P_0 = 1` this is the expected value; of an improvement, whose worst value is zero,
+      it is constrained expected improvement (Gardner et al. 2014);
+    - with :math:`P_0 = \Phi(-\beta)` what is feasible by an optimistic confidence bound counts in
+      full, as in constrained upper confidence bounds (Xu et al. 2023, "Constrained Efficient Global
+      Optimization of Expensive Black-box Functions").
+
+    Where :math:`P \ge P_0` is required, it is :math:`\exp(-s \max(\log P_0 / P, 0)^2)` with a large
+    :math:`s`: it leaves out what is not likely enough, and a search can climb it.
+
+    Args:
+        value: Values, of any shape.
+        log_probability: Logarithms of :math:`P`, of the same shape.
+        worst: Value of what is infeasible; None for values that are
+            logarithms of what is worth zero there.
+        log_threshold: Logarithm of :math:`P_0`, at most zero.
+        is_required: Whether what is less likely is left out.
+    """
+    if is_required:
+        shortfall = (_MARGIN * log_threshold - log_probability).clamp_min(0.0)
+        log_weight = -_STEEPNESS * shortfall.square()
+    else:
+        log_weight = (log_probability - log_threshold).clamp_max(0.0)
+    if worst is None:
+        return value + log_weight
+    height = value - worst
+    # What is below the worst value is no better for being infeasible.
+    return worst + height * torch.where(height > 0, log_weight, 0.0).exp()
+
+
+def feasible_first(
+    values: Tensor, log_probabilities: Tensor | None, feasibility_threshold: float
+) -> list[int]:
+    """Places of ``n`` values, the largest first, of those before that are feasible.
+
+    Args:
+        values: The values.
+        log_probabilities: ``n`` logarithms of how likely each is to be feasible, which tell apart
+            what is too unlikely for a float; None where all are feasible.
+        feasibility_threshold: How likely one has to be; the others come by how likely they are.
+    """
+    order: list[int] = values.argsort(descending=True, stable=True).tolist()
+    if log_probabilities is not None:
+        most = math.log(feasibility_threshold)
+        found: list[float] = log_probabilities.clamp_max(most).tolist()
+        order.sort(key=lambda i: -found[i])
+    return order
+
+
+def merged(constraints: Sequence[OutcomeConstraint]) -> tuple[OutcomeConstraint, ...]:
+    """The constraints with those on one metric made one, by order of their first mention.
+
+    Raises:
+        InputError: If a metric has several bounds on one side, or no value between its bounds.
+    """
+    found: dict[str, OutcomeConstraint] = {}
+    for new in constraints:
+        old = found.setdefault(new.metric, new)
+        if old is not new:
+            for side in ("lower", "upper"):
+                if getattr(old, side) is not None and getattr(new, side) is not None:
+                    raise InputError(f"outcome constraints {old} and {new}: expected one of them.")
+            lower = new.lower if old.lower is None else old.lower
+            upper = new.upper if old.upper is None else old.upper
+            found[new.metric] = replace(old, lower=lower, upper=upper)
+    return tuple(found.values())
