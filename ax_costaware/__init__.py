@@ -81,6 +81,7 @@ from ax_costaware.session import (
 from ax_costaware.strategies import (
     control_set_parameter,
     control_set_strategy,
+    cost_aware_strategy,
     costly_feedback_strategy,
     gittins_strategy,
 )
@@ -141,6 +142,7 @@ __all__ = [
     "complete_trial",
     "control_set_parameter",
     "control_set_strategy",
+    "cost_aware_strategy",
     "costly_feedback_strategy",
     "create_tables",
     "exclude_trial",

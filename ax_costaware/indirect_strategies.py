@@ -254,10 +254,10 @@ def fidelity_strategy(
     from the experiment's optimization configuration, and are to hold at the target.
 
     Args:
-        cost: What a trial costs, in a unit of your own, as in ``gittins_strategy``: a value object
-            such as ``AffineCost({"epochs": 2.5}, fixed=10)``, the name of the metric in which the
-            cost of each trial is reported, from which it is learned, or a function. A number, where
-            all cost the same, leaves nothing to save.
+        cost: What a trial costs, in a unit of your own, as in ``cost_aware_strategy``: a value
+            object such as ``AffineCost({"epochs": 2.5}, fixed=10)``, the name of the metric in
+            which the cost of each trial is reported, from which it is learned, or a function. A
+            number, where all cost the same, leaves nothing to save.
         target: The parameters that are fidelities, with their values in what is to be deployed:
             ``{"epochs": 100}``. They are ranges, on whatever scale, or choices, ordered or not.
         budget: What all trials may cost together. No trial is chosen that is expected to cost more

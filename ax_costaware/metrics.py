@@ -143,8 +143,8 @@ class CostMetric(ReportedMetric):
     """The cost of a trial as a metric: what the function said, or what the runner measured.
 
     It shows costs beside the outcomes in Ax's tables, and gives them to a strategy that learns
-    them, as ``gittins_strategy(cost="seconds")`` does from ``CostMetric("seconds")``. A trial whose
-    cost was not recorded has no data. In the user's own unit.
+    them, as ``cost_aware_strategy(cost="seconds")`` does from ``CostMetric("seconds")``. A trial
+    whose cost was not recorded has no data. In the user's own unit.
     """
 
     def fetch(

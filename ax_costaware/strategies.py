@@ -4,9 +4,9 @@
   Variable Subsets" (NeurIPS): an initial design, then a rule that chooses for every trial which
   inputs to control, with the values that maximise an acquisition function in expectation over the
   rest.
-- ``gittins_strategy``: trials that are most worth their cost, by expected improvement per cost, or
-  by the Pandora's Box Gittins index of Xie, Astudillo, Frazier, Scully and Terenin 2024,
-  "Cost-aware Bayesian Optimization via the Pandora's Box Gittins Index" (NeurIPS).
+- ``cost_aware_strategy``: trials with the largest expected improvement per unit of cost.
+- ``gittins_strategy``: the Pandora's Box Gittins index of Xie, Astudillo, Frazier, Scully and
+  Terenin 2024, "Cost-aware Bayesian Optimization via the Pandora's Box Gittins Index" (NeurIPS).
 - ``costly_feedback_strategy``: CE-GP-UCB of Wang, Ren, Bogunovic, Xiong and Urtasun 2020,
   "Cost-Efficient Online Hyperparameter Optimization": something is tuned while it runs, its
   response to the parameters drifts, and to look at the response costs. Every trial uses the point
@@ -29,6 +29,7 @@ from ax_costaware.core import FixedHyperparameters
 from ax_costaware.methods import (
     ControlSetRule,
     ControlSets,
+    CostAware,
     CostlyFeedback,
     FeedbackRule,
     Gittins,
@@ -170,11 +171,10 @@ def control_set_strategy(
     return strategy_with(ControlSets, locals())
 
 
-def gittins_strategy(
+def cost_aware_strategy(
     cost: CostArgument,
     budget: float | None = None,
     lmbda: float | None = None,
-    decay: GittinsDecay | None = None,
     stop: bool | StopRule | None = None,
     acquisition: str = "log_nei_per_cost",
     cost_model: CostKind = "trend",
@@ -194,15 +194,11 @@ def gittins_strategy(
     learn_failures: bool | Literal["abandoned"] = False,
     torch_device: str | None = None,
 ) -> GenerationStrategy:
-    """A strategy that chooses the trial that is most worth its cost.
+    """A strategy that chooses the trial with the largest expected improvement per unit of cost.
 
-    By default that is the one with the largest expected improvement per unit of cost, over what is
-    in hand, whose value is uncertain where noise is found; the Gittins index of the paper is
-    ``acquisition="gittins"``. A budget is used up. What a unit of cost is worth, ``lmbda``, ends a
-    run when no trial is worth its cost. Where it is not given it is found from the budget, as the
-    one at which the method is expected to spend just that, before every decision; or, with a
-    stopping rule, at the first decision of the model, and held. Where there is neither ``lmbda``
-    nor a budget it decays.
+    Improvement is over a noisy incumbent where noise is found. A budget is used up. ``lmbda`` says
+    what a unit of cost is worth, and ends a run when no trial is worth its cost; with a stopping
+    rule and no ``lmbda`` it is found from the budget at the first decision of the model, and held.
 
     Outcome constraints with a number as their bound are taken from the experiment's optimization
     configuration. Each of their metrics has a model of its own, and a trial is worth its cost as
@@ -219,21 +215,20 @@ def gittins_strategy(
             than what is left; when that pays for no trial, asking for one raises
             ``OptimizationShouldStop``, which says what to deploy. None: no limit.
         lmbda: What one unit of cost is worth, in units of the objective: the improvement for which
-            one would just pay one unit. Not together with ``decay``.
-        decay: How lambda falls when no trial is worth it: ``GittinsDecay``, whose numbers are in
-            standard deviations of the outcomes so far per mean cost of the trials so far, so that
-            they do not depend on units.
+            one would just pay one unit.
         stop: When to stop before the budget is used up. None: when no trial is worth its cost at
             ``lmbda``, and without one never. True: by ``GittinsStop``, when the best posterior mean
             at an evaluated point is at least the largest index, unless lambda decays; also at a
             lambda that is found from the budget. False: never. Or a rule, ``GittinsStop`` or
             ``ImprovementPerCostStop``, with a ``lmbda`` of its own or the one in force.
-        acquisition: ``"log_nei_per_cost"``, expected improvement per unit of cost, over uncertain
-            values where an exact Gaussian process has found noise, or hardly any and a trial would
-            be one that was made, and no parameter is fixed, else over the best posterior mean;
-            ``"log_ei_per_cost"``, always over that mean;
-            ``"log_ei_cost_cooling"``, the same with an exponent of the cost that is the share of
-            the budget that is left; or ``"gittins"``, the index.
+        acquisition: What is maximised.
+
+            - ``"log_nei_per_cost"``: expected improvement per unit of cost, over a noisy incumbent
+              (noisy EI) if an exact Gaussian process has found noise, or has found hardly any and
+              EI would repeat a trial, and no parameter is fixed; else over the best posterior mean.
+            - ``"log_ei_per_cost"``: the same, always over the best posterior mean.
+            - ``"log_ei_cost_cooling"``: the same, with an exponent of the cost that is the share of
+              the budget that is left.
         cost_model: How the log of a cost is learned: ``"gp"``, ``"linear"``, or ``"trend"``, their
             sum, by which costs go on rising where nothing was tried.
         initial_trials: Quasi-random trials before the model decides. With 0 the first
@@ -259,14 +254,86 @@ def gittins_strategy(
         count_attached: Whether trials that were attached with their data, such as past ones, count
             towards ``initial_trials``.
         feasible: Where the experiment has outcome constraints: the probability of keeping to all of
-            them from which on an evaluated point counts as one in hand, which others are compared
-            with, and which may be deployed.
+            them from which on an evaluated point counts as an incumbent, and may be deployed.
         learn_failures: Whether failing is learned, as one more constraint: from trials that failed,
             or with ``"abandoned"`` also from such as were abandoned. False: a trial that comes near
             to one that failed is chosen again by a model that thinks less of that point.
         torch_device: Where models and searches compute, by torch's name, such as ``"cuda"`` or
             ``"cuda:1"``; None for the CPU. It is stored. A store that is loaded where there is no
             such device goes on with the CPU, and says so in the log.
+
+    Returns:
+        A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an
+        ``Orchestrator``.
+
+    Raises:
+        UserInputError: If an argument has a value that the method cannot use. Whether the
+            arguments fit the experiment is checked when the first trial is asked for.
+    """
+    return strategy_with(CostAware, locals())
+
+
+def gittins_strategy(
+    cost: CostArgument,
+    budget: float | None = None,
+    lmbda: float | None = None,
+    decay: GittinsDecay | None = None,
+    stop: bool | StopRule | None = None,
+    cost_model: CostKind = "gp",
+    initial_trials: int = 5,
+    initial_share: float | None = None,
+    initialize_with_center: bool = False,
+    winsorize: bool = False,
+    kernel: str = "matern",
+    max_trial_cost: float | None = None,
+    charge_initial: bool = True,
+    surrogate_spec: SurrogateSpec | FixedHyperparameters | None = None,
+    seed: int = 0,
+    num_restarts: int | None = None,
+    raw_samples: int | None = None,
+    count_attached: bool = True,
+    feasible: float = 0.9,
+    learn_failures: bool | Literal["abandoned"] = False,
+    torch_device: str | None = None,
+) -> GenerationStrategy:
+    """A strategy that chooses the trial with the largest Pandora's Box Gittins index.
+
+    The method of Xie, Astudillo, Frazier, Scully and Terenin 2024: the index (PBGI), a Matern 5/2
+    kernel, and quasi-random initial trials that are blind to costs. ``lmbda`` says what a unit of
+    cost is worth. Where it is not given it is found from the budget, as the price at which the
+    policy is expected to spend just that, before every decision; or, with a stopping rule, at the
+    first decision of the model, and held. Where there is neither ``lmbda`` nor a budget it decays
+    (PBGI-D).
+
+    Args:
+        cost: See ``cost_aware_strategy``.
+        budget: See ``cost_aware_strategy``.
+        lmbda: What one unit of cost is worth, in units of the objective. Not together with
+            ``decay``.
+        decay: How lambda falls when no trial is worth it: ``GittinsDecay``, whose numbers are in
+            standard deviations of the outcomes so far per mean cost of the trials so far, so that
+            they do not depend on units.
+        stop: When to stop before the budget is used up. None: by ``GittinsStop`` at ``lmbda``, and
+            without one never. True: by ``GittinsStop``, when the best posterior mean at an
+            evaluated point is at least the largest index, unless lambda decays. False: never. Or a
+            rule, ``GittinsStop`` or ``ImprovementPerCostStop``.
+        cost_model: See ``cost_aware_strategy``.
+        initial_trials: Quasi-random trials before the model decides.
+        initial_share: See ``cost_aware_strategy``; None, as in the paper: the design does not look
+            at costs.
+        initialize_with_center: Whether the first trial is the center of the search space.
+        winsorize: See ``cost_aware_strategy``; the paper takes outcomes as they are.
+        kernel: See ``cost_aware_strategy``.
+        max_trial_cost: See ``cost_aware_strategy``.
+        charge_initial: See ``cost_aware_strategy``.
+        surrogate_spec: See ``cost_aware_strategy``.
+        seed: See ``cost_aware_strategy``.
+        num_restarts: See ``cost_aware_strategy``.
+        raw_samples: See ``cost_aware_strategy``.
+        count_attached: See ``cost_aware_strategy``.
+        feasible: See ``cost_aware_strategy``.
+        learn_failures: See ``cost_aware_strategy``.
+        torch_device: See ``cost_aware_strategy``.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an

@@ -153,12 +153,16 @@ CASES = {
     ),
     "Gittins index, known costs": Case(
         INPUTS,
-        lambda: ac.gittins_strategy(AFFINE, budget=BUDGET, initial_trials=0),
+        lambda: ac.cost_aware_strategy(AFFINE, budget=BUDGET, initial_trials=0),
         sobol,
         point,
     ),
     "Gittins index, learned costs": Case(
-        INPUTS, lambda: ac.gittins_strategy("seconds", initial_trials=0), sobol, point, cost=seconds
+        INPUTS,
+        lambda: ac.cost_aware_strategy("seconds", initial_trials=0),
+        sobol,
+        point,
+        cost=seconds,
     ),
     "fidelities": Case(
         INPUTS,

@@ -100,15 +100,7 @@ class FittedSetting(Setting):
         if self.method == "control_sets":
             return control_set_strategy(CONTROL_SETS, dict.fromkeys(self.names, MARGINAL), **common)
         if self.method == "gittins":
-            return gittins_strategy(
-                COST,
-                stop=self.asked == "gittins_stops",
-                acquisition="gittins",
-                initial_share=None,
-                initialize_with_center=False,
-                winsorize=False,
-                **common,
-            )
+            return gittins_strategy(COST, stop=self.asked == "gittins_stops", **common)
         targets = [RangeParameterConfig(name, (0, 1), "float") for name in self.names]
         conditional = GaussianConditional(((1, 0), (0, 1)), covariance=SPREAD**2, outside="keep")
         return indirect_query_strategy(targets, conditional, **common)

@@ -42,7 +42,7 @@ from torch import Tensor
 
 from ax_costaware.core import Decision, OutcomeConstraint, Problem, Simulation, Stop
 from ax_costaware.core.simulation import Outcome
-from ax_costaware.methods import Gittins, Method
+from ax_costaware.methods import CostAware, Gittins, Method
 from ax_costaware.space import Range, Space
 
 RATIO = 30.0
@@ -162,12 +162,12 @@ class Random(Method):
 METHODS: dict[str, dict[str, Any] | None] = {
     "log EI per cost": {"acquisition": "log_ei_per_cost", "stop": False},
     "log EI, cooled": {"acquisition": "log_ei_cost_cooling", "stop": False},
-    "PBGI, price held": {"acquisition": "gittins", "stop": True},
-    "PBGI, price found again": {"acquisition": "gittins", "stop": False},
+    "PBGI, price held": {"stop": True},
+    "PBGI, price found again": {"stop": False},
     "BoTorch per cost": None,
     "random": None,
 }
-"""The methods by name, with the settings of ``Gittins``."""
+"""The methods by name, with the settings of ``CostAware``, or of ``Gittins`` for PBGI."""
 
 
 class Run(NamedTuple):
@@ -185,7 +185,8 @@ def method_of(run: Run) -> Method:
         return Random(seed=run.seed)
     if settings is None:
         return BoTorchPerCost(run.task, seed=run.seed)
-    return Gittins(
+    kind = Gittins if run.method.startswith("PBGI") else CostAware
+    return kind(
         lambda row: float(task.cost(_point(row, task.dim))),
         budget=task.mean_costs,
         seed=run.seed,
@@ -230,7 +231,7 @@ def simulate(run: Run) -> None:
     costs = np.array([step[0] for step in trace])
     reached = np.searchsorted(costs, np.array(LEVELS) * task.mean_costs + 1e-9, "right") - 1
     chosen = len(simulation.trials) - method.initial_trials
-    best = simulation.recommend() if isinstance(method, Gittins) else None
+    best = simulation.recommend() if isinstance(method, CostAware) else None
     deployed = None
     if best is not None:
         value, slacks = task.outcome(_point(best.parameters, task.dim))

@@ -53,8 +53,7 @@ from torch import Tensor
 
 from ax_costaware.core import Decision, Simulation, Stop
 from ax_costaware.core.simulation import Outcome
-from ax_costaware.methods import Gittins, MultiFidelity
-from ax_costaware.methods.gittins import ACQUISITIONS
+from ax_costaware.methods import CostAware, Gittins, MultiFidelity
 from ax_costaware.space import Space
 
 PATH = RESULTS / "fidelity.json"
@@ -95,7 +94,12 @@ def _simulated(
         space = problem.space
     else:
         cost = problem.cost_of({name: target.get(name, 0.0) for name in names})
-        method = Gittins(cost, acquisition=acquisition, **shared)
+        by_index = acquisition == "gittins"
+        method = (
+            Gittins(cost, **shared)
+            if by_index
+            else CostAware(cost, acquisition=acquisition, **shared)
+        )
         space = Space.of([p for name, p in problem.space.parameters.items() if name not in target])
     simulation, fitting = Simulation(method, space), 0.0
     while len(simulation.trials) < MOST_TRIALS:
@@ -262,8 +266,8 @@ METHODS: dict[str, Callable[[Problem, int], Iterator[Record]]] = {
     "fidelity": _simulated,
     "fidelity, curves": partial(_simulated, curves=True),
     "fidelity, checkpoints": partial(_simulated, curves=True, resumes=True),
-    "log EI": lambda problem, seed: _simulated(problem, seed, ACQUISITIONS[1]),
-    "gittins": lambda problem, seed: _simulated(problem, seed, ACQUISITIONS[0]),
+    "log EI": lambda problem, seed: _simulated(problem, seed, "log_ei_per_cost"),
+    "gittins": lambda problem, seed: _simulated(problem, seed, "gittins"),
     "max-value entropy": lambda problem, seed: _botorch(problem, seed, by_gradient=False),
     "knowledge gradient": lambda problem, seed: _botorch(problem, seed, by_gradient=True),
     "successive halving": _halving,

@@ -11,7 +11,7 @@ seed, and its accuracy and seconds are kept and given to everybody who asks for 
 setting has one cost, whatever else the machine did meanwhile, and running this again repeats it
 without training; ``results/gittins_real_table.jsonl`` holds what was measured.
 
-``default`` is ``gittins_strategy(cost=..., budget=...)`` as it is today, which spends all.
+``default`` is ``cost_aware_strategy(cost=..., budget=...)`` as it is today, which spends all.
 ``gittins`` takes its price of a second from the budget, ``gittins, 0.03/s`` is told that a second
 has to buy three per cent less error; ``log EI per cost`` stops by the price of the first. These
 three have the design, the kernel and the outcomes of the published method.
@@ -51,6 +51,7 @@ from ax.exceptions.core import OptimizationShouldStop
 from ax_costaware import (
     ImprovementPerCostStop,
     complete_trial,
+    cost_aware_strategy,
     gittins_strategy,
     recommend,
 )
@@ -70,8 +71,8 @@ PUBLISHED = {
 }
 OURS: dict[str, dict[str, Any]] = {
     "default": {},
-    "gittins": {"acquisition": "gittins", "stop": True, **PUBLISHED},
-    f"gittins, {PRICE:g}/s": {"acquisition": "gittins", "lmbda": PRICE, **PUBLISHED},
+    "gittins": {"stop": True, **PUBLISHED},
+    f"gittins, {PRICE:g}/s": {"lmbda": PRICE, **PUBLISHED},
     "log EI per cost": {
         "acquisition": "log_ei_per_cost",
         "stop": ImprovementPerCostStop(),
@@ -186,8 +187,9 @@ def new_client(task: Task) -> Client:
     client.configure_experiment(name=task.key, parameters=hyperparameters())
     client.configure_optimization(objective=f"-{OBJECTIVE}")
     if task.method in OURS:
+        make = gittins_strategy if task.method.startswith("gittins") else cost_aware_strategy
         client.set_generation_strategy(
-            gittins_strategy(cost=COST, budget=task.budget, seed=task.seed, **OURS[task.method])
+            make(cost=COST, budget=task.budget, seed=task.seed, **OURS[task.method])
         )
     elif task.method == "random":
         client.configure_generation_strategy(

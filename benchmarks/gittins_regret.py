@@ -10,7 +10,7 @@ cost. Methods:
 - ``PBGI-B``: lambda solved once from the budget, ``PBGI-R``: solved again before every trial from
   what is left (``lambda_for_budget`` on 1024 Sobol points);
 - ``LogEIPC`` and, with the cost's exponent falling to zero, ``LogEICC``; ``LogEI`` ignores costs;
-- ``default``: ``gittins_strategy`` as it is today, given the initial points as past data;
+- ``default``: ``cost_aware_strategy`` as it is today, given the initial points as past data;
 - ``EI over the best mean``: the same with ``acquisition="log_ei_per_cost"``;
 - ``random``: the Sobol sequence goes on.
 
@@ -197,7 +197,7 @@ def simulate(run: Run) -> dict[str, Any]:
 
 
 class Default:
-    """What ``gittins_strategy`` does today, in a loop without Ax."""
+    """What ``cost_aware_strategy`` does today, in a loop without Ax."""
 
     def __init__(self, run: Run, task: Problem, cost: AffineCost, X: Tensor, y: Tensor) -> None:
         self.names = [f"x{i}" for i in range(run.dim)]

@@ -172,14 +172,7 @@ class Setting:
                 CONTROL_SETS, marginals, surrogate_spec=given, num_nodes=64, **common
             )
         if self.method == "gittins":
-            return gittins_strategy(
-                COST,
-                acquisition="gittins",
-                initial_share=None,
-                initialize_with_center=False,
-                surrogate_spec=given,
-                **common,
-            )
+            return gittins_strategy(COST, surrogate_spec=given, **common)
         targets = [RangeParameterConfig(name, (0, 1), "float") for name in self.names]
         conditional = GaussianConditional(((1, 0), (0, 1)), covariance=SPREAD**2, outside="keep")
         return indirect_query_strategy(

@@ -31,7 +31,7 @@ from ax_costaware.acquisition import incumbent
 from ax_costaware.core import Decision, Problem, Simulation, Stop
 from ax_costaware.core.model import ModelOptions
 from ax_costaware.core.simulation import Outcome
-from ax_costaware.methods import Gittins, GittinsDecay, Method
+from ax_costaware.methods import CostAware, Gittins, GittinsDecay, Method
 from ax_costaware.methods.priced import CostArgument
 from ax_costaware.models import DenseMarginalLogLikelihood
 from ax_costaware.models.configurable_gp import search_by_logarithms
@@ -92,20 +92,22 @@ _PUBLISHED: dict[str, Any] = {
 costs without a trend."""
 
 
-def _published(**settings: Any) -> Make:
+def _published(kind: type[CostAware] = CostAware, **settings: Any) -> Make:
     fields = {**_PUBLISHED, **settings}
-    return lambda cost, budget, seed: Gittins(cost, budget=budget, seed=seed, **fields)
+    if kind is Gittins:
+        fields.pop("acquisition")
+    return lambda cost, budget, seed: kind(cost, budget=budget, seed=seed, **fields)
 
 
 METHODS: dict[str, Make] = {
-    "default": lambda cost, budget, seed: Gittins(cost, budget=budget, seed=seed),
+    "default": lambda cost, budget, seed: CostAware(cost, budget=budget, seed=seed),
     "plain Ax": lambda cost, budget, seed: PlainAx(seed=seed),
-    "log EI": lambda cost, budget, seed: Gittins(1.0, seed=seed, **_PUBLISHED),
+    "log EI": lambda cost, budget, seed: CostAware(1.0, seed=seed, **_PUBLISHED),
     "log EI per cost": _published(),
     "log EI, cooled": _published(acquisition="log_ei_cost_cooling"),
-    "PBGI, price held": _published(acquisition="gittins", stop=True),
-    "PBGI, price found again": _published(acquisition="gittins"),
-    "PBGI-D": _published(acquisition="gittins", decay=GittinsDecay()),
+    "PBGI, price held": _published(Gittins, stop=True),
+    "PBGI, price found again": _published(Gittins),
+    "PBGI-D": _published(Gittins, decay=GittinsDecay()),
     "random": lambda cost, budget, seed: Random(seed=seed),
 }
 """The methods by name: the default, and its rivals."""
@@ -244,7 +246,7 @@ def made(name: str, cost: CostArgument, budget: float, seed: int) -> Method:
     fields: dict[str, Any] = {"acquisition": "log_ei_per_cost"}
     if name not in ("EI over the best mean", "choices apart"):
         fields |= {"winsorize": name != "power transform", "cost_model": "gp"}
-    return Gittins(cost, budget=budget, seed=seed, **fields)
+    return CostAware(cost, budget=budget, seed=seed, **fields)
 
 
 def simulate(cell: Cell, name: str, seed: int) -> dict[str, Any]:

@@ -59,9 +59,7 @@ SETS = tuple(
 )
 IDENTITY = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
 METHODS: dict[str, Method] = {
-    "Gittins index": Gittins(
-        cost=ac.AffineCost({"x1": 4.0}, fixed=1.0), budget=1e4, acquisition="gittins", **FAST
-    ),
+    "Gittins index": Gittins(cost=ac.AffineCost({"x1": 4.0}, fixed=1.0), budget=1e4, **FAST),
     "control sets": ControlSets(SETS, {name: ac.Uniform(0, 1) for name in NAMES}, **FAST),
     "costly feedback": CostlyFeedback(forgetting=0.01, **FAST),
     "indirect queries": IndirectQueries(

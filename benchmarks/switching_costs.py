@@ -36,7 +36,7 @@ from torch import Tensor
 
 from ax_costaware.core import Best, Simulation, Stop
 from ax_costaware.core.simulation import Outcome
-from ax_costaware.methods import ControlSets, Gittins, LargestValuePerCost, Method
+from ax_costaware.methods import ControlSets, CostAware, LargestValuePerCost, Method
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.queries import ControlSet, SwitchingCost, Uniform
 from ax_costaware.space import Choice, Range, Space
@@ -153,9 +153,9 @@ def method_of(run: Run) -> Method:
         )
     if is_counted:
         cost = SwitchingCost(task.switching_cost.changes, base=1.0)
-        return Gittins(cost, budget=BUDGET, acquisition="log_ei_per_cost", seed=run.seed)
+        return CostAware(cost, budget=BUDGET, acquisition="log_ei_per_cost", seed=run.seed)
     # A price is given so that none is looked for: nothing is stopped by it.
-    return Gittins(1.0, lmbda=1.0, stop=False, acquisition="log_ei_per_cost", seed=run.seed)
+    return CostAware(1.0, lmbda=1.0, stop=False, acquisition="log_ei_per_cost", seed=run.seed)
 
 
 def key(run: Run) -> str:

@@ -73,7 +73,7 @@ from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.costly_feedback import CostlyFeedback
 from ax_costaware.methods.costly_feedback.rules import FeedbackRule, MeasurementChoice, Prospect
 from ax_costaware.methods.fidelity import MultiFidelity
-from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.gittins import CostAware, Gittins
 from ax_costaware.models import TimeVaryingGP
 from ax_costaware.models.fixed_hyperparameters import FixedHyperparameterGP, FixedTimeVaryingGP
 from ax_costaware.queries import Cost
@@ -89,7 +89,7 @@ SETTINGS = ControlSets(
     beta=TheoreticalBeta(norm_bound=1.0, noise_std=0.1),
     initial_control_sets=("x1", "x1+x2"),
 )
-GITTINS = Gittins(
+GITTINS = CostAware(
     AffineCost({"x1": 1e-12, "x2": 0.1}, fixed=0.3), budget=7, stop=ImprovementPerCostStop(0.5)
 )
 FEEDBACK = CostlyFeedback(
@@ -106,14 +106,14 @@ VALUES = [
     ConstantCost(0.1),
     ProductCost({"a": 0.1, "b": -2}, scale=0.30000000000000004),
     ProductCost({0: 1, -1: 1e-300}),
-    Gittins(ProductCost({"x1": 2}, scale=0.1), budget=7),
+    CostAware(ProductCost({"x1": 2}, scale=0.1), budget=7),
     SwitchingCost({"a": 0.1, "b": 0.30000000000000004}),
-    Gittins(SwitchingCost({"x1": 5}, TableCost("x2", {True: 1.0, False: 2.0})), budget=7),
-    Gittins(SwitchingCost({"x1": 5}, "hours")),
+    CostAware(SwitchingCost({"x1": 5}, TableCost("x2", {True: 1.0, False: 2.0})), budget=7),
+    CostAware(SwitchingCost({"x1": 5}, "hours")),
     TABLE,
     TABLE + AffineCost({"x1": 0.1}) + ProductCost({"x2": 2}) + 0.30000000000000004,
     TableCost(1, {1: 0.0, 2.5: 0.1}) + AffineCost({0: 0.1}),
-    Gittins(SwitchingCost({"x1": 5}, TABLE + AffineCost({"x1": 0.1}))),
+    CostAware(SwitchingCost({"x1": 5}, TABLE + AffineCost({"x1": 0.1}))),
     TableCost("lid", {True: 1.0, False: 2.0}),
     TableCost(2, {1: 1.0, 2.5: 2.0}),
     BernoulliRule(0.1),
@@ -130,8 +130,8 @@ VALUES = [
     ImprovementPerCostStop(0.1),
     GITTINS,
     Gittins(TABLE, decay=GittinsDecay(), stop=False, num_restarts=3),
-    Gittins("hours"),
-    Gittins(2, lmbda=0.1),
+    CostAware("hours"),
+    CostAware(2, lmbda=0.1),
     ControlSet(["a", "b"], cost=0.1, name="both"),
     ControlSet(["a"]),
     ControlSet(["a"], fixed_cost=0.1, name="a kind"),

@@ -1,6 +1,6 @@
 """Whether another trial is worth its price, and how that came about: an Ax analysis.
 
-Before each of its decisions the Gittins strategy recorded the largest Gittins index of the trials
+Before each of its decisions a cost-aware strategy recorded the largest Gittins index of the trials
 that it could run and the incumbent, the best posterior mean at a trial that was run; an index that
 is no better than the incumbent means that no trial is expected to repay its cost (Xie et al. 2024,
 "Cost-aware Bayesian Optimization via the Pandora's Box Gittins Index"). The analysis shows this
@@ -37,7 +37,7 @@ from ax_costaware.analysis.figures import (
 from ax_costaware.analysis.method_analysis import NEXT, MethodAnalysis, Objective, Run
 from ax_costaware.ax_bridge.checks import constraints_of
 from ax_costaware.ax_bridge.records import values_in_data
-from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.gittins import CostAware
 from ax_costaware.session.should_stop import StopAssessment, should_stop
 
 _TWO_SIDED_95 = 1.959963984540054
@@ -58,8 +58,8 @@ _REACH = 1.5
 
 
 @final
-class StoppingAnalysis(MethodAnalysis[Gittins]):
-    """Why the Gittins strategy stopped, or has not; what it found, and how well it knew the costs.
+class StoppingAnalysis(MethodAnalysis[CostAware]):
+    """Why a cost-aware strategy stopped, or has not; what it found, and how well it knew the costs.
 
     The card's data frame has one row per trial, by trial index, and a last one with the status
     ``NEXT`` for the trial that would come next:
@@ -79,16 +79,16 @@ class StoppingAnalysis(MethodAnalysis[Gittins]):
     """
 
     title = "Is another trial worth its price?"
-    method_class = Gittins
+    method_class = CostAware
 
-    def _card(self, run: Run[Gittins]) -> AnalysisCard:
+    def _card(self, run: Run[CostAware]) -> AnalysisCard:
         assessment = should_stop(run.client)
         frame = _frame(run, assessment)
         figure = stopping_figure(frame, run.objective, run.method, assessment.stop)
         return self._card_of(_subtitle(frame, run, assessment), frame, figure)
 
 
-def _frame(run: Run[Gittins], assessment: StopAssessment) -> pd.DataFrame:
+def _frame(run: Run[CostAware], assessment: StopAssessment) -> pd.DataFrame:
     now = {"index": assessment.index, "incumbent": assessment.incumbent, "lambda": assessment.lmbda}
     frame = run.frame({**_RECORDED, "change": "switching_cost"}, now, list(now))
     # Decisions of another method have no index, and may have an incumbent that is something else.
@@ -105,7 +105,7 @@ def _frame(run: Run[Gittins], assessment: StopAssessment) -> pd.DataFrame:
     return frame[[*columns, "expected_cost", "cost_median", "cost_lower", "cost_upper"]]
 
 
-def _kept(run: Run[Gittins], frame: pd.DataFrame) -> pd.Series:
+def _kept(run: Run[CostAware], frame: pd.DataFrame) -> pd.Series:
     """Whether what each trial reported keeps to the outcome constraints."""
     kept = pd.Series(True, frame.index)
     for constraint in constraints_of(run.experiment.optimization_config):
@@ -114,7 +114,7 @@ def _kept(run: Run[Gittins], frame: pd.DataFrame) -> pd.Series:
     return kept
 
 
-def _subtitle(frame: pd.DataFrame, run: Run[Gittins], assessment: StopAssessment) -> str:
+def _subtitle(frame: pd.DataFrame, run: Run[CostAware], assessment: StopAssessment) -> str:
     subtitle = (
         f"{assessment.reason} Spent {run.spent(frame)}. The index is the value at "
         "which the most promising trial would only just repay its cost; the incumbent is the best "
@@ -135,7 +135,7 @@ def _subtitle(frame: pd.DataFrame, run: Run[Gittins], assessment: StopAssessment
 
 
 def stopping_figure(
-    frame: pd.DataFrame, objective: Objective, method: Gittins, stop: bool
+    frame: pd.DataFrame, objective: Objective, method: CostAware, stop: bool
 ) -> go.Figure:
     """The figure of a frame made by ``StoppingAnalysis``.
 
@@ -212,7 +212,9 @@ def _add_decisions(panel: Panel, frame: pd.DataFrame, cost: str, stop: bool) -> 
     panel.xaxis(title_text=title, **trial_ticks(len(rows)))
 
 
-def _add_outcomes(panel: Panel, frame: pd.DataFrame, objective: Objective, method: Gittins) -> None:
+def _add_outcomes(
+    panel: Panel, frame: pd.DataFrame, objective: Objective, method: CostAware
+) -> None:
     """Outcomes and the best of them so far over the cost spent."""
     rows = frame.dropna(subset=["outcome"])
     outcome = rows["outcome"]

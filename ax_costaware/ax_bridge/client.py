@@ -320,7 +320,7 @@ def _session_of(client: SessionClient) -> Session:
     if strategy is None:
         raise UserInputError(
             "client has no generation strategy yet: set one of this package first, for example "
-            "with client.set_generation_strategy(gittins_strategy(...))."
+            "with client.set_generation_strategy(cost_aware_strategy(...))."
         )
     return Session(experiment, strategy, client)
 

@@ -277,7 +277,7 @@ def node_of(strategy: GenerationStrategy) -> CostAwareNode:
     raise UserInputError(
         f"the generation strategy {getattr(strategy, 'name', strategy)!r} does not know what a "
         "trial costs: expected one made by ax_costaware.control_set_strategy, "
-        "ax_costaware.gittins_strategy or any other strategy of the package."
+        "ax_costaware.cost_aware_strategy or any other strategy of the package."
     )
 
 

@@ -25,7 +25,7 @@ from ax_costaware.core.loop import Loop
 from ax_costaware.core.model import FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Decision, Problem, Stop, decision_seed, reproducible
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.gittins import Gittins, StopRule
+from ax_costaware.methods.gittins import CostAware, Gittins, StopRule
 from ax_costaware.methods.gittins.assessment import Assessment, assess
 from ax_costaware.methods.gittins.rules import GittinsStop
 from ax_costaware.methods.priced import CostArgument, NothingToLearnFrom
@@ -33,7 +33,7 @@ from ax_costaware.queries.argument_checks import boolean, integer_at_least
 
 
 @ax_errors()
-def assess_experiment(experiment: Experiment, method: Gittins, model: ModelOptions) -> Assessment:
+def assess_experiment(experiment: Experiment, method: CostAware, model: ModelOptions) -> Assessment:
     """What the Gittins method would decide now.
 
     A method that never stops by itself is asked whether it would by ``GittinsStop``.
@@ -98,7 +98,6 @@ def method_to_check(
         # A rule that brings its own is asked at that one.
         lmbda=rule.lmbda if lmbda is None and budget is None and rule is not None else lmbda,
         stop=True if rule is None else rule,
-        acquisition="gittins",
         initial_trials=0,
         kernel="squared_exponential",  # of Ax's default, whose trials they are
         **settings,
@@ -109,11 +108,11 @@ def method_to_check(
 class GittinsStoppingStrategy(BaseGlobalStoppingStrategy):
     """Ends an ``Orchestrator``'s run when no trial is worth its cost, whatever strategy runs it.
 
-    For ``OrchestratorOptions(global_stopping_strategy=...)``. ``gittins_strategy`` needs none: it
-    stops by itself.
+    For ``OrchestratorOptions(global_stopping_strategy=...)``. ``cost_aware_strategy`` needs none:
+    it stops by itself.
 
     Args:
-        cost: What a trial costs, as in ``gittins_strategy``.
+        cost: What a trial costs, as in ``cost_aware_strategy``.
         lmbda: What one unit of cost is worth, in units of the objective.
         budget: What all trials may cost together; the run ends when no trial can be paid. Where
             ``lmbda`` is not given, it is the one at which just what is left would be spent, found

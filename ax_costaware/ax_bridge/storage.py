@@ -48,6 +48,7 @@ VALUE_OBJECTS: tuple[type, ...] = (
     methods.ControlSets,
     methods.CostlyFeedback,
     core.FixedHyperparameters,
+    methods.CostAware,
     methods.Gittins,
     methods.IndirectQueries,
     methods.MultiFidelity,

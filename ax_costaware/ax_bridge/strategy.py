@@ -45,7 +45,7 @@ def strategy_of(
         UserInputError: If ``method`` is none, or cannot use the model, or torch does not compute on
             the device here.
     """
-    instance_of(method, "method", Method, "a Method, such as Gittins(cost=1.0)")
+    instance_of(method, "method", Method, "a Method, such as CostAware(cost=1.0)")
     boolean(count_attached, "count_attached")
     if torch_device is not None:
         usable_device(torch_device)

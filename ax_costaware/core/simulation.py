@@ -89,7 +89,7 @@ class Simulation:
     """Bounds on further outcomes, which are modelled by the method's own model."""
 
     def __post_init__(self) -> None:
-        instance_of(self.method, "method", Method, "a method such as Gittins(...), no strategy")
+        instance_of(self.method, "method", Method, "a method such as CostAware(...), no strategy")
         instance_of(self.space, "space", Space, "one that Space.of makes")
         kinds, expected = (
             FixedHyperparameters | ModelOptions | None,

@@ -1,6 +1,6 @@
 """The methods and their decision rules, without Ax.
 
-``Method`` says what a method answers; each of the six is one frozen value object, the same that a
+``Method`` says what a method answers; each of the seven is one frozen value object, the same that a
 strategy stores. A rule chooses from plain numbers and says why; it stands beside its method.
 ``CostlyFeedbackLoop`` runs the rules of costly feedback in a program of one's own.
 """
@@ -38,7 +38,7 @@ from ax_costaware.methods.costly_feedback.rules import (
     Rivals,
 )
 from ax_costaware.methods.fidelity import MultiFidelity
-from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.gittins import CostAware, Gittins
 from ax_costaware.methods.gittins.rules import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.methods.resolution_tree import TreeSearch
 from ax_costaware.methods.resolution_tree.tree import Cell, ResolutionTree
@@ -51,6 +51,7 @@ __all__ = [
     "ControlSetHistory",
     "ControlSetRule",
     "ControlSets",
+    "CostAware",
     "CostEstimate",
     "CostlyFeedback",
     "CostlyFeedbackLoop",

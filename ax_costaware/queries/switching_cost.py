@@ -41,7 +41,7 @@ class SwitchingCost:
         Args:
             changes: What it costs to change each parameter, whatever its values are: a mapping from
                 names to finite numbers > 0, or pairs of them. Costs of several changes add up.
-            base: Cost of a trial without its switching cost: all that ``gittins_strategy`` takes
+            base: Cost of a trial without its switching cost: all that ``cost_aware_strategy`` takes
                 as a ``cost``. None for control sets, which have costs of their own.
 
         Raises:

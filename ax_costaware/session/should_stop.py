@@ -21,7 +21,7 @@ from ax_costaware.ax_bridge.stopping import assess_experiment, method_to_check
 from ax_costaware.ax_bridge.surrogates import model_of
 from ax_costaware.core import FixedHyperparameters
 from ax_costaware.display import display_number, display_values
-from ax_costaware.methods import Gittins
+from ax_costaware.methods import CostAware
 from ax_costaware.methods.gittins import StopRule
 from ax_costaware.methods.priced import CostArgument
 
@@ -90,13 +90,13 @@ def should_stop(
     """Whether another trial would be worth its cost, on an experiment that any strategy runs.
 
     The model is fitted to all data reported so far. Nothing in the experiment changes. What a
-    strategy of ``gittins_strategy`` was told need not be told again, and arguments override it; a
-    strategy that never stops by itself is asked whether it would by ``GittinsStop`` at the lambda
-    in force.
+    strategy of ``cost_aware_strategy`` was told need not be told again, and arguments override
+    it; a strategy that never stops by itself is asked whether it would by ``GittinsStop`` at the
+    lambda in force.
 
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
-        cost: What a trial costs, as in ``gittins_strategy``.
+        cost: What a trial costs, as in ``cost_aware_strategy``.
         lmbda: What one unit of cost is worth, in units of the objective.
         budget: What all trials may cost together. Where ``lmbda`` is not given, and the strategy
             holds none, it is the one at which just what is left would be spent: then there is no
@@ -117,22 +117,21 @@ def should_stop(
     if method is None:
         if cost is None:
             raise UserInputError(
-                "cost=None: the experiment's strategy is not one of gittins_strategy, so say what "
-                "a trial costs, and with lmbda or budget what that is worth."
+                "cost=None: the experiment's strategy is not one of cost_aware_strategy, so say "
+                "what a trial costs, and with lmbda or budget what that is worth."
             )
         method = method_to_check(cost, lmbda, budget, seed=seed or 0)
     else:
         given: dict[str, Any] = {"cost": cost, "budget": budget, "seed": seed}
         given = {name: value for name, value in given.items() if value is not None}
-        if budget is not None and method.budget is None:
-            # The price that it comes to takes the place of a decay.
-            given["decay"] = None
-        method = replace(method, **given)
+        # The price that a budget comes to takes the place of a decay.
+        is_priced = budget is not None and method.budget is None
+        method = method.priced_anew(**given) if is_priced else replace(method, **given)
         if lmbda is not None:
             # It takes the place of a decay, and of a price that the rule brings.
             rule = method.stop
             rule = replace(rule, lmbda=None) if isinstance(rule, StopRule) else rule
-            method = replace(method, lmbda=lmbda, decay=None, stop=rule)
+            method = method.priced_anew(lmbda=lmbda, stop=rule)
     model = model_of(method, surrogate_spec or given_spec)
     method = method.settled([model])
     try:
@@ -156,7 +155,7 @@ def should_stop(
 
 def _method_and_surrogate(
     session: Session,
-) -> tuple[Gittins | None, SurrogateSpec | FixedHyperparameters | None]:
+) -> tuple[CostAware | None, SurrogateSpec | FixedHyperparameters | None]:
     """The method and the surrogate of a Gittins strategy; None for any other."""
     try:
         method = method_of(session.strategy)
@@ -168,6 +167,6 @@ def _method_and_surrogate(
             "best of them, which is not what is best to deploy: see what recommend(client) says of "
             "its standard deviation."
         )
-    if not isinstance(method, Gittins):
+    if not isinstance(method, CostAware):
         return None, None
     return method, node_of(session.strategy).surrogate_spec

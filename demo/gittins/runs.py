@@ -1,6 +1,6 @@
 """One search for hyperparameters by one method, which may take so many CPU seconds of training.
 
-``gittins`` is ``ax_costaware.gittins_strategy``, which is told that costs are reported as
+``gittins`` is ``ax_costaware.cost_aware_strategy``, which is told that costs are reported as
 ``seconds``, how many there are, and what a second has to be worth; it learns what the seconds
 depend on, and stops by itself. ``plain_ax``
 is Ax's default strategy and ``random`` Ax's quasi-random one: neither knows of costs, so both go on
@@ -54,16 +54,7 @@ def _run_gittins(
     client.configure_experiment(name="digits", parameters=hyperparameters())
     client.configure_optimization(objective=f"-{OBJECTIVE}")
     client.set_generation_strategy(
-        gittins_strategy(
-            cost=COST,
-            budget=budget,
-            lmbda=PRICE,
-            acquisition="gittins",
-            initial_share=None,
-            initialize_with_center=False,
-            winsorize=False,
-            seed=seed,
-        )
+        gittins_strategy(cost=COST, budget=budget, lmbda=PRICE, cost_model="trend", seed=seed)
     )
     trials: list[Trained] = []
     stop = _Stop()

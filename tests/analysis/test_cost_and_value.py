@@ -11,7 +11,7 @@ from ax.exceptions.core import UserInputError
 
 from ax_costaware.analysis import CostAndValueAnalysis
 from ax_costaware.session import complete_trial, recommend
-from ax_costaware.strategies import gittins_strategy
+from ax_costaware.strategies import cost_aware_strategy
 
 from .conftest import make_client
 
@@ -75,13 +75,13 @@ def test_strategy_is_needed_and_must_be_ours(client: Client) -> None:
 
 
 def test_it_is_for_control_sets(client: Client) -> None:
-    client.set_generation_strategy(gittins_strategy(cost="hours"))
+    client.set_generation_strategy(cost_aware_strategy(cost="hours"))
     message = (
-        "CostAndValueAnalysis cannot be computed: the generation strategy 'Gittins' comes from "
-        "gittins_strategy: expected one made by ax_costaware.control_set_strategy"
+        "CostAndValueAnalysis cannot be computed: the generation strategy 'CostAware' comes from "
+        "cost_aware_strategy: expected one made by ax_costaware.control_set_strategy"
     )
     with pytest.raises(UserInputError, match=message):
         CostAndValueAnalysis().compute(client._experiment, client._generation_strategy)
     (card,) = client.compute_analyses([CostAndValueAnalysis()], display=False)
     assert isinstance(card, NotApplicableStateAnalysisCard)
-    assert "comes from gittins_strategy" in card.blob
+    assert "comes from cost_aware_strategy" in card.blob

@@ -10,7 +10,7 @@ from plotly import graph_objects as go
 
 from ax_costaware.analysis.method_analysis import Objective
 from ax_costaware.analysis.stopping import stopping_figure
-from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.gittins import CostAware
 
 NAN = math.nan
 FRAME = pd.DataFrame(
@@ -33,13 +33,13 @@ FRAME = pd.DataFrame(
     }
 )
 KNOWN = FRAME.assign(cost_lower=NAN, cost_upper=NAN)
-LEARNED = Gittins(cost="hours", budget=10.0)
+LEARNED = CostAware(cost="hours", budget=10.0)
 
 
 def _figure(
     frame: pd.DataFrame = FRAME,
     minimize: bool = False,
-    method: Gittins = LEARNED,
+    method: CostAware = LEARNED,
     stop: bool = True,
 ) -> go.Figure:
     return stopping_figure(frame, Objective("growth", minimize), method, stop)
@@ -89,11 +89,11 @@ def test_outcomes_over_cost_with_the_budget() -> None:
     assert {shape.x0 for shape in figure.layout.shapes} == {10.0}
     low, high = figure.layout.xaxis2.range
     assert low < 0 < 10 < high  # so that free past data are not cut in two
-    assert not _figure(method=Gittins(cost="hours", lmbda=0.1)).layout.shapes
+    assert not _figure(method=CostAware(cost="hours", lmbda=0.1)).layout.shapes
 
 
 def test_a_budget_of_which_nothing_is_spent_is_on_the_axis() -> None:
-    figure = _figure(FRAME.assign(cumulative_cost=0.0), method=Gittins(cost="hours", budget=0.5))
+    figure = _figure(FRAME.assign(cumulative_cost=0.0), method=CostAware(cost="hours", budget=0.5))
     assert "budget" not in figure.layout.xaxis2.title.text
     assert {shape.x0 for shape in figure.layout.shapes} == {0.5}
 
@@ -121,7 +121,7 @@ def test_calibration_tells_inside_from_outside() -> None:
 
 
 def test_known_costs_have_no_calibration() -> None:
-    figure = _figure(KNOWN, method=Gittins(cost=2.0, budget=10.0))
+    figure = _figure(KNOWN, method=CostAware(cost=2.0, budget=10.0))
     assert not [text for text in _texts(figure) if text.startswith("Learned")]
     assert figure.layout.xaxis2.title.text.startswith("Cost spent<br>")
 

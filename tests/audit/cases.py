@@ -54,7 +54,7 @@ UNKNOWN = [ac.ControlSet(["x1"]), ac.ControlSet(["x1", "x2"])]
 CASES = {
     "gittins": Case(
         lambda: SQUARE,
-        lambda unit: ac.gittins_strategy(
+        lambda unit: ac.cost_aware_strategy(
             ac.AffineCost({"x2": unit}, fixed=0.5 * unit),
             budget=14.0 * unit,
             initial_trials=4,
@@ -62,14 +62,14 @@ CASES = {
     ),
     "gittins, learned costs": Case(
         lambda: SQUARE,
-        lambda unit: ac.gittins_strategy(
+        lambda unit: ac.cost_aware_strategy(
             "seconds", budget=20.0 * unit, initial_trials=4, stop=False
         ),
         learns_costs=True,
     ),
     "gittins, parts of a mixture": Case(
         lambda: [*SQUARE, _range("x3")],
-        lambda unit: ac.gittins_strategy(
+        lambda unit: ac.cost_aware_strategy(
             ac.AffineCost({"x2": unit}, fixed=0.5 * unit),
             budget=14.0 * unit,
             initial_trials=4,
@@ -79,7 +79,7 @@ CASES = {
     ),
     "log EI per cost": Case(
         lambda: SQUARE,
-        lambda unit: ac.gittins_strategy(
+        lambda unit: ac.cost_aware_strategy(
             ac.AffineCost({"x2": unit}, fixed=0.5 * unit),
             budget=14.0 * unit,
             initial_trials=4,

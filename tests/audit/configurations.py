@@ -13,6 +13,7 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from hypothesis import strategies as st
 
 import ax_costaware as ac
+from tests.priced import strategy_for
 
 LEARNED = "seconds"
 """The metric of costs that are learned."""
@@ -132,7 +133,7 @@ def gittins(draw: st.DrawFn) -> Configuration:
     settings["surrogate_spec"] = draw(SURROGATES)
     return Configuration(
         space,
-        lambda: ac.gittins_strategy(cost, **settings),
+        lambda: strategy_for(cost, **settings),
         settings["budget"],
         draw(st.booleans()),
         learned,

@@ -81,7 +81,7 @@ client.configure_experiment(
     parameter_constraints=["a + b <= 9", "x + a <= 6"],
 )
 client.configure_optimization(objective="y")
-client.set_generation_strategy(ac.gittins_strategy(1.0, budget=40, initial_trials=3))
+client.set_generation_strategy(ac.cost_aware_strategy(1.0, budget=40, initial_trials=3))
 arms = []
 for _ in range(5):
     for index, arm in client.get_next_trials(max_trials=1).items():

@@ -11,8 +11,9 @@ from typing import Any
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig, StorageConfig
 
-from ax_costaware import AffineCost, FixedHyperparameters, complete_trial, gittins_strategy
+from ax_costaware import AffineCost, FixedHyperparameters, complete_trial
 from ax_costaware.ax_bridge.records import decision_record
+from tests.priced import strategy_for
 
 COST = AffineCost({"x2": 2.0}, fixed=0.5)
 """Between 0.5 and 2.5."""
@@ -54,7 +55,7 @@ def make_client(
     constraints: list[str] | None = None,
     **strategy: Any,
 ) -> Client:
-    """A client with the toy experiment; ``strategy`` goes to ``gittins_strategy``."""
+    """A client with the toy experiment; ``strategy`` goes to ``strategy_for``."""
     client = Client(storage_config=storage_config)
     client.configure_experiment(
         name="toy",
@@ -65,7 +66,7 @@ def make_client(
         parameter_constraints=constraints,
     )
     client.configure_optimization(objective="-y" if minimize else "y")
-    client.set_generation_strategy(gittins_strategy(**{"cost": COST, **FAST, **strategy}))
+    client.set_generation_strategy(strategy_for(**{"cost": COST, **FAST, **strategy}))
     return client
 
 

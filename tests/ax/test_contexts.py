@@ -12,6 +12,7 @@ from ax.core.parameter import ChoiceParameter, FixedParameter, ParameterType, Ra
 from ax.exceptions.core import OptimizationShouldStop, UserInputError
 
 import ax_costaware as ac
+from tests.priced import strategy_for
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -41,7 +42,7 @@ def client_of(**strategy: Any) -> Client:
         ],
     )
     client.configure_optimization(objective="crop")
-    client.set_generation_strategy(ac.gittins_strategy(cost=1.0, **FAST, **strategy))
+    client.set_generation_strategy(strategy_for(1.0, **FAST, **strategy))
     return client
 
 
@@ -136,7 +137,7 @@ def test_what_is_fixed_comes_back_to_the_last_digit() -> None:
         ],
     )
     client.configure_optimization(objective="crop")
-    client.set_generation_strategy(ac.gittins_strategy(cost=1.0, budget=9.0, initial_trials=2))
+    client.set_generation_strategy(ac.cost_aware_strategy(cost=1.0, budget=9.0, initial_trials=2))
     for heat in (0.7, 0.3, 1.7, 2.3, 6.6):
         run(client, heat)
 

@@ -10,7 +10,7 @@ from ax.service.ax_client import AxClient, ObjectiveProperties
 import ax_costaware as ac
 from ax_costaware.acquisition.criteria import log_expected_gain
 from ax_costaware.core.simulation import Outcome, simulate
-from ax_costaware.methods import Gittins
+from ax_costaware.methods import CostAware
 from ax_costaware.space import Space
 from ax_costaware.space.parameters import Range
 from tests.session.conftest import make_ax_client
@@ -42,8 +42,8 @@ def value(x: dict[str, Any]) -> float:
 @pytest.mark.parametrize(
     "strategy",
     [
-        lambda: ac.gittins_strategy(cost=1, budget=40),
-        lambda: ac.gittins_strategy(cost=ac.AffineCost({"a": 1.0}, fixed=0.5), budget=40),
+        lambda: ac.cost_aware_strategy(cost=1, budget=40),
+        lambda: ac.cost_aware_strategy(cost=ac.AffineCost({"a": 1.0}, fixed=0.5), budget=40),
         lambda: ac.costly_feedback_strategy(budget=60),
         lambda: ac.indirect_query_strategy(
             [Range("x", 0, 2)],
@@ -97,7 +97,7 @@ def test_a_grid_of_few_digits_is_searched_as_a_finite_space() -> None:
     assert space.ranges["a"].values_up_to(10) is None
     assert not space.smooth
     found = simulate(
-        Gittins(cost=1.0, budget=100.0, initial_trials=2),
+        CostAware(cost=1.0, budget=100.0, initial_trials=2),
         space,
         lambda x, _: Outcome(value(x)),
         30,
@@ -114,7 +114,7 @@ def test_the_chosen_point_is_the_best_of_the_grid() -> None:
     space = Space.of(
         [Range("a", 0, 1, digits=1), Range("b", 0, 1, digits=1)], [({"a": 1, "b": 1}, 1.25)]
     )
-    method = Gittins(cost=1.0, budget=100.0, acquisition="log_ei_per_cost")
+    method = CostAware(cost=1.0, budget=100.0, acquisition="log_ei_per_cost")
     found = simulate(method, space, lambda x, _: Outcome(value(x)), 7)
     problem = found.problem()
     decision = found.ask()

@@ -16,7 +16,7 @@ from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.service.ax_client import AxClient
 from ax.service.utils.instantiation import ObjectiveProperties
 
-from ax_costaware import AffineCost, FixedHyperparameters, gittins_strategy, recommend
+from ax_costaware import AffineCost, FixedHyperparameters, cost_aware_strategy, recommend
 from ax_costaware.ax_bridge.records import space_of
 from tests.fresh import FreshProcess
 from tests.resuming import Run
@@ -55,7 +55,7 @@ def make_client(run: Run | None = None, **strategy: Any) -> Client:
         parameter_constraints=["a + b + c <= 1", "a + b + c >= 1"],
     )
     client.configure_optimization("y")
-    client.set_generation_strategy(gittins_strategy(**STRATEGY, **strategy))
+    client.set_generation_strategy(cost_aware_strategy(**STRATEGY, **strategy))
     return client
 
 
@@ -87,7 +87,7 @@ def test_every_trial_keeps_to_it_and_a_loaded_run_goes_on(
 @pytest.mark.filterwarnings("ignore:The `AxClient` class is deprecated:DeprecationWarning")
 def test_as_ax_client_has_it() -> None:
     """An equality constraint of Ax's own, while minimising."""
-    strategy = gittins_strategy(**STRATEGY, lmbda=1e-4)
+    strategy = cost_aware_strategy(**STRATEGY, lmbda=1e-4)
     client = AxClient(generation_strategy=strategy, verbose_logging=False)
     parts = [{"name": name, "type": "range", "bounds": [0.0, 1.0]} for name in "abc"]
     client.create_experiment(
@@ -153,7 +153,7 @@ def test_two_inequalities_on_integers_alone_are_kept_to_in_a_moment() -> None:
         parameter_constraints=["a + b + c <= 10", "a + b + c >= 10"],
     )
     client.configure_optimization("y")
-    client.set_generation_strategy(gittins_strategy(**STRATEGY, budget=60.0))
+    client.set_generation_strategy(cost_aware_strategy(**STRATEGY, budget=60.0))
     arms = []
     for _ in range(5):
         ((index, arm),) = client.get_next_trials(max_trials=1).items()

@@ -44,7 +44,7 @@ def make_client(
     )
     client.configure_optimization(objective="y", outcome_constraints=list(bounds))
     settings = {**FAST, "lmbda": 0.02, "budget": 40.0, "stop": False, **more}
-    client.set_generation_strategy(ac.gittins_strategy(COST, **settings))
+    client.set_generation_strategy(ac.cost_aware_strategy(COST, **settings))
     return client
 
 
@@ -186,7 +186,7 @@ def test_a_table_of_past_trials_may_have_them() -> None:
 
 def test_the_argument_is_checked() -> None:
     with pytest.raises(UserInputError, match=r"feasible=1\.0: expected a number strictly between"):
-        ac.gittins_strategy(1.0, feasible=1.0)
+        ac.cost_aware_strategy(1.0, feasible=1.0)
 
 
 def test_next_decision_after_reload_is_the_same(

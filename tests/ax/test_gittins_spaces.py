@@ -17,12 +17,12 @@ from ax_costaware import (
     TableCost,
     attach_table,
     complete_trial,
-    gittins_strategy,
+    cost_aware_strategy,
     recommend,
     spending,
 )
 from ax_costaware.ax_bridge.node import method_of_class
-from ax_costaware.methods import Gittins
+from ax_costaware.methods import CostAware
 from tests.ax.gittins_toy import FAST, arm_of, record
 from tests.test_storage import round_trip
 
@@ -57,7 +57,7 @@ def mixed_client(storage_config: StorageConfig | None = None, **strategy: Any) -
     )
     client.configure_optimization(objective="-loss")
     client.configure_tracking_metrics(["hours"])
-    client.set_generation_strategy(gittins_strategy(**{**FAST_FIT, **strategy}))
+    client.set_generation_strategy(cost_aware_strategy(**{**FAST_FIT, **strategy}))
     return client
 
 
@@ -108,7 +108,7 @@ def test_arms_and_costs_are_valid(mixed: Client) -> None:
         assert mixed._experiment.search_space.check_membership(arm)
         assert type(arm["days"]) is int
         expected = record(mixed, index).get("expected_cost")
-        cost = method_of_class(mixed._generation_strategy, Gittins).cost
+        cost = method_of_class(mixed._generation_strategy, CostAware).cost
         if not isinstance(cost, str):
             at = cost.at(arm) if hasattr(cost, "at") else cost(arm)
             assert expected == pytest.approx(at, rel=1e-12)
@@ -132,7 +132,7 @@ def test_constraints_hold_of_values_with_a_step(
         parameter_constraints=[f"a + b {limit}", f"a + c {limit}"],
     )
     client.configure_optimization("y")
-    client.set_generation_strategy(gittins_strategy(cost=1.0, budget=20.0, **FAST_FIT))
+    client.set_generation_strategy(cost_aware_strategy(cost=1.0, budget=20.0, **FAST_FIT))
     sums = []
     for _ in range(7):
         ((index, arm),) = client.get_next_trials(max_trials=1).items()
@@ -156,7 +156,7 @@ def test_a_constraint_on_steps_that_are_all_fixed() -> None:
         parameter_constraints=["a + b <= 1"],
     )
     client.configure_optimization("y")
-    client.set_generation_strategy(gittins_strategy(cost=1.0, budget=20.0, **FAST_FIT))
+    client.set_generation_strategy(cost_aware_strategy(cost=1.0, budget=20.0, **FAST_FIT))
     fixed = {"a": 0.1 * 3, "b": 0.1 * 7}
     for _ in range(6):
         arms = client.get_next_trials(max_trials=1, fixed_parameters=fixed)
@@ -204,7 +204,7 @@ def test_a_space_that_is_exhausted(noise: float | None) -> None:
     )
     client.configure_optimization(objective="y")
     cost = TableCost("a", {1: 1.0, 2: 2.0, 3: 3.0})
-    strategy = gittins_strategy(cost, budget=15.0, stop=False, **FAST)
+    strategy = cost_aware_strategy(cost, budget=15.0, stop=False, **FAST)
     client.set_generation_strategy(strategy)
 
     def exhaust() -> None:
@@ -245,7 +245,7 @@ def test_a_cost_that_is_negative_somewhere() -> None:
     client = Client()
     client.configure_experiment(name="x", parameters=[RangeParameterConfig("x", (0, 1), "float")])
     client.configure_optimization(objective="y")
-    client.set_generation_strategy(gittins_strategy(AffineCost({"x": -1.0}, 0.5), budget=3))
+    client.set_generation_strategy(cost_aware_strategy(AffineCost({"x": -1.0}, 0.5), budget=3))
     with pytest.raises(UserInputError, match=r"AffineCost\({'x': -1.0}, fixed=0.5\) at {'x': 1.0}"):
         client.get_next_trials(max_trials=1)
 
@@ -291,13 +291,13 @@ def test_a_price_list_of_a_reaction() -> None:
         client = Client()
         client.configure_experiment(parameters=[*choices, conc])
         client.configure_optimization(objective="y")
-        client.set_generation_strategy(gittins_strategy(cost=declared, budget=3.0, **FAST_FIT))
+        client.set_generation_strategy(cost_aware_strategy(cost=declared, budget=3.0, **FAST_FIT))
         attach_table(client, past)
         made.append(client.get_next_trials(max_trials=1))
         if declared is cost:
             ((index, arm),) = made[0].items()
             assert record(client, index)["expected_cost"] == pytest.approx(reagents(dict(arm)))
-            assert round_trip(method_of_class(client._generation_strategy, Gittins)).cost == cost
+            assert round_trip(method_of_class(client._generation_strategy, CostAware)).cost == cost
     assert made[0] == made[1]
 
 
@@ -319,7 +319,9 @@ def test_a_cost_function_of_choices_is_asked_once_for_a_point(last: str) -> None
     client = Client()
     client.configure_experiment(parameters=[*choices, values[last]])
     client.configure_optimization(objective="y")
-    client.set_generation_strategy(gittins_strategy(**{**FAST_FIT, "cost": price, "budget": 50.0}))
+    client.set_generation_strategy(
+        cost_aware_strategy(**{**FAST_FIT, "cost": price, "budget": 50.0})
+    )
     for _ in range(7):
         asked.clear()
         ((index, arm),) = client.get_next_trials(max_trials=1).items()

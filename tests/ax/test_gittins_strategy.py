@@ -1,4 +1,4 @@
-"""Whole runs of ``gittins_strategy`` on Ax's Client and AxClient."""
+"""Whole runs of ``cost_aware_strategy`` on Ax's Client and AxClient."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ax_costaware import (
     GittinsStop,
     ImprovementPerCostStop,
     complete_trial,
-    gittins_strategy,
+    cost_aware_strategy,
     query,
     recommend,
     spending,
@@ -38,7 +38,7 @@ from ax_costaware import (
 from ax_costaware.acquisition import gittins_index, lambda_for_budget
 from ax_costaware.ax_bridge.node import fitted_problem, method_of_class
 from ax_costaware.core import Problem
-from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.gittins import CostAware
 from tests.ax.gittins_toy import (
     COST,
     FAST,
@@ -293,7 +293,7 @@ def test_learned_costs() -> None:
     assert decided["expected_cost"] == pytest.approx(math.exp(mean + sd**2 / 2))
     assert abs(mean - math.log(true_cost(dict(arm)))) < 3 * sd + 0.1
     problem = problem_now(client)
-    model: Any = method_of_class(client._generation_strategy, Gittins).trial_costs(problem)
+    model: Any = method_of_class(client._generation_strategy, CostAware).trial_costs(problem)
     point = problem.space.encode([arm_of(client, 2)])
     fitted = math.e ** float(model.log_moments(point)[0][0])
     assert fitted == pytest.approx(true_cost(arm_of(client, 2)), rel=0.1)
@@ -446,7 +446,7 @@ def test_an_initial_design_ends_when_it_has_cost_its_share() -> None:
     assert spending(client).spent >= 0.2 * 12.0
     decisions = client.get_next_trials(max_trials=2)
     assert [record(client, i)["phase"] for i in decisions] == ["rule", "rule"]
-    assert client._generation_strategy.current_node_name == "Gittins"
+    assert client._generation_strategy.current_node_name == "CostAware"
 
 
 def test_failed_and_abandoned_trials() -> None:
@@ -522,7 +522,7 @@ def test_decisions_do_not_depend_on_the_unit_of_parameters() -> None:
             ]
         )
         client.configure_optimization(objective="y")
-        client.set_generation_strategy(gittins_strategy(cost=1.0, lmbda=1e-9, **FAST))
+        client.set_generation_strategy(cost_aware_strategy(cost=1.0, lmbda=1e-9, **FAST))
         for _ in range(6):
             for index, arm in client.get_next_trials(max_trials=1).items():
                 found.append({name: float(value) / unit for name, value in arm.items()})
@@ -555,7 +555,9 @@ def test_without_an_initial_design_the_model_decides_once_there_is_an_outcome() 
 def test_ax_client() -> None:
     """The same strategy runs through AxClient, with costs that are learned."""
     client = AxClient(
-        generation_strategy=gittins_strategy("hours", budget=8.0, **FAST | {"initial_share": 0.2}),
+        generation_strategy=cost_aware_strategy(
+            "hours", budget=8.0, **FAST | {"initial_share": 0.2}
+        ),
         verbose_logging=False,
     )
     client.create_experiment(

@@ -16,9 +16,9 @@ from ax.exceptions.core import UserInputError
 from ax_costaware import (
     AffineCost,
     complete_trial,
+    cost_aware_strategy,
     exclude_trial,
     fidelity_strategy,
-    gittins_strategy,
     query,
     recommend,
     spending,
@@ -285,7 +285,7 @@ def test_progress_in_other_units_is_refused_by_trial() -> None:
 
 def test_other_methods_learn_from_the_last_outcome() -> None:
     client = make_client()
-    client.set_generation_strategy(gittins_strategy(COST, budget=30.0, **FAST))
+    client.set_generation_strategy(cost_aware_strategy(COST, budget=30.0, **FAST))
     for index in range(2):
         _, arm = attach(client, 0.3 * index, 5)
         for step in (1, 2 + index):

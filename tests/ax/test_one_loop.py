@@ -88,7 +88,9 @@ SETS = [ac.ControlSet(["rate"], cost=1), ac.ControlSet(["rate", "size", "a"], co
 
 SETTINGS = {
     "gittins": Setting(
-        lambda: ac.gittins_strategy(cost=ac.AffineCost({"size": 1.0}, fixed=0.5), budget=90, **FEW),
+        lambda: ac.cost_aware_strategy(
+            cost=ac.AffineCost({"size": 1.0}, fixed=0.5), budget=90, **FEW
+        ),
         [RATE, SIZE, KIND, A, B],
         ["a + b <= 1.2"],
         minimize=True,
@@ -96,7 +98,7 @@ SETTINGS = {
         fixed={"size": 3},
     ),
     "gittins, learned costs": Setting(
-        lambda: ac.gittins_strategy(cost="seconds", budget=60, **FEW),
+        lambda: ac.cost_aware_strategy(cost="seconds", budget=60, **FEW),
         [RATE, SIZE, A, B],
         ["a + b <= 1.2"],
         fixed={"a": 0.25},

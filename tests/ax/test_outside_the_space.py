@@ -81,7 +81,7 @@ def constrained(client: Client) -> None:
 def test_after_bounds_or_constraints_changed_incumbents_are_within(
     change: Any, second: Any
 ) -> None:
-    client = client_of([A, second], ac.gittins_strategy(cost=1.0, budget=40))
+    client = client_of([A, second], ac.cost_aware_strategy(cost=1.0, budget=40))
     run(client, 6)
     change(client)
     (trial,) = run(client, 1)
@@ -95,7 +95,7 @@ def test_after_bounds_or_constraints_changed_incumbents_are_within(
 
 
 def test_a_run_does_not_stop_for_what_cannot_be_set() -> None:
-    strategy = ac.gittins_strategy(cost=1, lmbda=0.05)
+    strategy = ac.cost_aware_strategy(cost=1, lmbda=0.05)
     client = client_of([Range("a", (0, 0.5), "float"), B], strategy)
     attach_past(client)
     with pytest.raises(OptimizationShouldStop, match=r"Deploy trial \d+ with a=0\.[0-5]") as stop:
@@ -106,7 +106,7 @@ def test_a_run_does_not_stop_for_what_cannot_be_set() -> None:
 
 
 def test_where_no_trial_is_within_the_best_untried_point_is_the_incumbent() -> None:
-    strategy = ac.gittins_strategy(cost=1, budget=10)
+    strategy = ac.cost_aware_strategy(cost=1, budget=10)
     client = client_of([Range("a", (0, 0.5), "float"), B], strategy)
     attach_past(client)
     best = ac.recommend(client)
@@ -126,7 +126,7 @@ def test_where_no_trial_is_within_the_best_untried_point_is_the_incumbent() -> N
 
 @pytest.mark.filterwarnings("ignore::ax_costaware.session.realized.OutOfBoundsWarning")
 def test_a_realized_input_beyond_its_bounds_is_not_deployed() -> None:
-    client = client_of([A, B], ac.gittins_strategy(cost=1.0, budget=40))
+    client = client_of([A, B], ac.cost_aware_strategy(cost=1.0, budget=40))
     run(client, 5)
     ((index, parameters),) = client.get_next_trials(max_trials=1).items()
     ac.complete_trial(client, index, 9.0, realized={**parameters, "a": 1.3})
@@ -136,7 +136,7 @@ def test_a_realized_input_beyond_its_bounds_is_not_deployed() -> None:
 
 
 def test_a_disabled_parameter_keeps_incumbents_where_it_is() -> None:
-    client = client_of([A, B], ac.gittins_strategy(cost=1.0, budget=40))
+    client = client_of([A, B], ac.cost_aware_strategy(cost=1.0, budget=40))
     run(client, 6)
     client._experiment.disable_parameters_in_search_space({"a": 0.25})
     (trial,) = run(client, 1)
@@ -162,7 +162,7 @@ def test_with_fidelities_what_lies_outside_is_not_deployed() -> None:
 
 def test_in_a_finite_space_what_lies_outside_is_not_deployed() -> None:
     grid = Range("a", (0, 1), "float", step_size=0.25)
-    client = client_of([grid, N], ac.gittins_strategy(cost=1.0, budget=40))
+    client = client_of([grid, N], ac.cost_aware_strategy(cost=1.0, budget=40))
     run(client, 8)
     constrained(client)
     (trial,) = run(client, 1)
@@ -177,7 +177,7 @@ def test_a_choice_that_lost_a_value(
 ) -> None:
     lot = Choice("lot", ["u", "v", "w", "z"], "str", is_ordered=False)
     known = ac.AffineCost({"a": 2.0}, fixed=1.0)
-    strategy = ac.gittins_strategy(cost=known if cost == "known" else "price", budget=60)
+    strategy = ac.cost_aware_strategy(cost=known if cost == "known" else "price", budget=60)
     client = client_of([A, lot], strategy)
     told = {} if cost == "known" else {"cost": 2.0}
     run(client, 8, **told)
@@ -201,7 +201,7 @@ def test_a_choice_that_lost_a_value(
 
 
 def test_a_stop_under_fixed_parameters_names_no_trial_that_ran_elsewhere() -> None:
-    client = client_of([A, B], ac.gittins_strategy(cost=1.0, budget=5))
+    client = client_of([A, B], ac.cost_aware_strategy(cost=1.0, budget=5))
     for b in (0.1, 0.7, 0.2, 0.9, 0.4):
         (index,) = client.get_next_trials(max_trials=1, fixed_parameters={"b": b})
         parameters = client._experiment.trials[index].arms[0].parameters

@@ -20,11 +20,11 @@ SETS = [ac.ControlSet(["x1"], cost=0.5), ac.ControlSet(["x1", "x2"], cost=2.0)]
     ("make", "message"),
     [
         (
-            lambda: ac.gittins_strategy(1.0, budget=10, num_restarts=4, raw_samples=2),
+            lambda: ac.cost_aware_strategy(1.0, budget=10, num_restarts=4, raw_samples=2),
             "raw_samples=2 with num_restarts=4: expected as many or more",
         ),
         (
-            lambda: ac.gittins_strategy(1.0, budget=10, initial_trials=10**9),
+            lambda: ac.cost_aware_strategy(1.0, budget=10, initial_trials=10**9),
             "initial_trials=1000000000: expected at most 10000",
         ),
         (
@@ -54,8 +54,8 @@ def first_trial(parameters: list[Any], strategy: Any, constraints: tuple[str, ..
 @pytest.mark.parametrize(
     ("parameters", "strategy"),
     [
-        (SQUARE, lambda: ac.gittins_strategy(2.0, budget=0.5)),
-        (SQUARE, lambda: ac.gittins_strategy(ac.AffineCost({"x1": 1.0}, 2.0), budget=0.5)),
+        (SQUARE, lambda: ac.cost_aware_strategy(2.0, budget=0.5)),
+        (SQUARE, lambda: ac.cost_aware_strategy(ac.AffineCost({"x1": 1.0}, 2.0), budget=0.5)),
         (TARGETS, lambda: ac.indirect_query_strategy(SQUARE[:1], LAW, cost=2.0, budget=0.5)),
         (
             [ac.level_parameter(2), *SQUARE],
@@ -81,11 +81,11 @@ def test_a_constraint_that_nobody_can_keep_to() -> None:
 def test_length_scales_of_another_number() -> None:
     wrong = ac.FixedHyperparameters([0.1, 0.2, 0.3])
     with pytest.raises(UserInputError, match=r"lengthscale=\[0.1, 0.2, 0.3\] has 3 .*expected 2"):
-        first_trial(SQUARE, ac.gittins_strategy(1.0, budget=9, surrogate_spec=wrong))
+        first_trial(SQUARE, ac.cost_aware_strategy(1.0, budget=9, surrogate_spec=wrong))
     client = Client()
     client.configure_experiment(parameters=SQUARE)
     client.configure_optimization(objective="y")
-    strategy = ac.gittins_strategy(1.0, budget=9, surrogate_spec=wrong, initial_trials=1)
+    strategy = ac.cost_aware_strategy(1.0, budget=9, surrogate_spec=wrong, initial_trials=1)
     client.set_generation_strategy(strategy)
     ac.complete_trial(client, client.attach_trial({"x1": 0.5, "x2": 0.5}), 1.0)
     with pytest.raises(UserInputError, match=r"lengthscale=\[0.1, 0.2, 0.3\] has 3 .*expected 2"):
@@ -146,14 +146,14 @@ def run_finite(strategy: Any, count: int) -> int:
 def test_spaces_of_fewer_points_than_initial_trials() -> None:
     """Each is tried once; what drifts is measured again."""
     with pytest.raises(OptimizationShouldStop, match=r"every point .* has been evaluated.*Deploy"):
-        run_finite(ac.gittins_strategy(1.0, budget=10), 4)
-    assert run_finite(ac.gittins_strategy(1.0, budget=10), 3) == 3
+        run_finite(ac.cost_aware_strategy(1.0, budget=10), 4)
+    assert run_finite(ac.cost_aware_strategy(1.0, budget=10), 3) == 3
     assert run_finite(ac.costly_feedback_strategy(budget=10), 6) == 6
 
 
 def test_a_strategy_of_another_experiment_or_objective_begins_anew() -> None:
     """What it decides is that of a new strategy: it keeps nothing beside its settings."""
-    strategy = ac.gittins_strategy(1.0, budget=9, initial_trials=2)
+    strategy = ac.cost_aware_strategy(1.0, budget=9, initial_trials=2)
     first = make_client("gittins")
     first.set_generation_strategy(strategy)
     for _ in range(3):
@@ -161,7 +161,7 @@ def test_a_strategy_of_another_experiment_or_objective_begins_anew() -> None:
             ac.complete_trial(first, index, float(arm["x1"]))
     second, new = make_client("gittins"), make_client("gittins")
     second.set_generation_strategy(strategy)
-    new.set_generation_strategy(ac.gittins_strategy(1.0, budget=9, initial_trials=2))
+    new.set_generation_strategy(ac.cost_aware_strategy(1.0, budget=9, initial_trials=2))
     assert second.get_next_trials(max_trials=1) == new.get_next_trials(max_trials=1)
     first.configure_optimization(objective="other")
     (index,) = first.get_next_trials(max_trials=1)

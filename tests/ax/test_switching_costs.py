@@ -13,7 +13,7 @@ from ax_costaware import (
     FixedHyperparameters,
     SwitchingCost,
     complete_trial,
-    gittins_strategy,
+    cost_aware_strategy,
     query,
     recommend,
     spending,
@@ -109,6 +109,6 @@ def test_a_base_that_is_a_function_cannot_be_stored() -> None:
 
 def test_changes_are_of_the_experiment() -> None:
     client = make_client()
-    client.set_generation_strategy(gittins_strategy(SwitchingCost({"x3": 3.0}, 1.0)))
+    client.set_generation_strategy(cost_aware_strategy(SwitchingCost({"x3": 3.0}, 1.0)))
     with pytest.raises(Exception, match="changes has 'x3', which the experiment does not have"):
         client.get_next_trials(1)

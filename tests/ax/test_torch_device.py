@@ -32,7 +32,7 @@ def test_every_strategy_has_it(name: str) -> None:
 @pytest.mark.parametrize("device", ["gpu", "cuda:77", "meta", "", 0])
 def test_a_device_that_is_not_there_is_refused(device: object) -> None:
     with pytest.raises(UserInputError, match=rf"torch_device={device!r}"):
-        ac.gittins_strategy(1.0, torch_device=device)  # type: ignore[arg-type]
+        ac.cost_aware_strategy(1.0, torch_device=device)  # type: ignore[arg-type]
 
 
 OTHERS = [control_sets_toy, feedback_toy, indirect_toy, tree_toy]

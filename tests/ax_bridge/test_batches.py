@@ -14,7 +14,7 @@ from ax.exceptions.generation_strategy import MaxParallelismReachedException
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.service.ax_client import AxClient, ObjectiveProperties
 
-from ax_costaware import complete_trial, gittins_strategy, spending
+from ax_costaware import complete_trial, cost_aware_strategy, spending
 from ax_costaware.ax_bridge.node import CostAwareNode
 from ax_costaware.ax_bridge.turns import CostAwareStrategy
 from tests.ax.gittins_toy import FAST, make_client, objective
@@ -110,7 +110,7 @@ def test_a_batch_of_ax_client_that_waits_is_returned(
     signal: AxError, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """And is not over; with nothing made it says that it waits."""
-    client = make_ax_client(gittins_strategy(cost=1.0, **FAST))
+    client = make_ax_client(cost_aware_strategy(cost=1.0, **FAST))
     _last_of(2, monkeypatch, signal)
     trials, is_over = client.get_next_trials(4)
     assert (sorted(trials), is_over) == ([0, 1], False)
@@ -124,7 +124,7 @@ def test_a_batch_of_ax_client_that_waits_is_returned(
 def test_an_error_in_a_batch_of_ax_client_names_the_trials_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    client = make_ax_client(gittins_strategy(cost=1.0, **FAST))
+    client = make_ax_client(cost_aware_strategy(cost=1.0, **FAST))
     _last_of(2, monkeypatch, UserInputError("cost is none."))
     with pytest.raises(UserInputError, match="cost is none") as caught:
         client.get_next_trials(4)
@@ -139,7 +139,7 @@ def test_an_error_in_a_batch_of_ax_client_names_the_trials_before(
 )
 def test_every_trial_of_ax_client_is_handed_out(terms: dict[str, object], cost: float) -> None:
     """Where the run waits for a report or a cost in the middle of a batch."""
-    client, handed_out, is_over = make_ax_client(gittins_strategy(**FAST | terms)), [], False
+    client, handed_out, is_over = make_ax_client(cost_aware_strategy(**FAST | terms)), [], False
     while not is_over:
         trials, is_over = client.get_next_trials(3)
         handed_out += trials

@@ -22,7 +22,7 @@ from ax_costaware import (
     BudgetExhausted,
     CostAwareNode,
     complete_trial,
-    gittins_strategy,
+    cost_aware_strategy,
     query,
     recommend,
     set_budget,
@@ -33,7 +33,7 @@ from ax_costaware.ax_bridge.strategy import strategy_of
 from ax_costaware.core.method import Method
 from ax_costaware.core.problem import Decision, Problem, Stop
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.gittins import CostAware
 from tests.ax import gittins_toy
 from tests.ax.toy import CONTROL_SETS, MARGINALS, arm_of, complete, make_client, run_trials
 from tests.resuming import load, open_database
@@ -50,7 +50,9 @@ def ax_node(
     return GenerationNode(name=name, generator_specs=[spec], transition_criteria=[*criteria])
 
 
-@pytest.mark.parametrize("method", [ControlSets(CONTROL_SETS, dict(MARGINALS)), Gittins(cost=1.0)])
+@pytest.mark.parametrize(
+    "method", [ControlSets(CONTROL_SETS, dict(MARGINALS)), CostAware(cost=1.0)]
+)
 def test_the_method_of_a_strategy(method: Method) -> None:
     """It is found whatever nodes of Ax's stand before it."""
     nodes = [ax_node("Ax", Generators.SOBOL), CostAwareNode(method)]
@@ -74,17 +76,17 @@ def test_strategy_of_no_method() -> None:
 
 def test_strategy_of_another_method() -> None:
     """The refusal says which method it is, and which it has to be."""
-    strategy = strategy_of(Gittins(cost=1.0))
-    assert method_of_class(strategy, Gittins) == Gittins(cost=1.0)
-    message = "'Gittins' comes from gittins_strategy: expected .* ax_costaware.control_set_strategy"
+    strategy = strategy_of(CostAware(cost=1.0))
+    assert method_of_class(strategy, CostAware) == CostAware(cost=1.0)
+    message = "'CostAware' comes from cost_aware_strategy: expected .* control_set_strategy"
     with pytest.raises(UserInputError, match=message):
         method_of_class(strategy, ControlSets)
 
 
 def test_two_methods_in_one_strategy() -> None:
     """They are refused when it is made."""
-    nodes = [CostAwareNode(Gittins(1.0, budget=10.0)), CostAwareNode(Gittins(12.0), "Other")]
-    with pytest.raises(UserInputError, match=r"nodes \['Gittins', 'Other'\] .* of one method"):
+    nodes = [CostAwareNode(CostAware(1.0, budget=10.0)), CostAwareNode(CostAware(12.0), "Other")]
+    with pytest.raises(UserInputError, match=r"nodes \['CostAware', 'Other'\] .* of one method"):
         GenerationStrategy(name="both", nodes=nodes)
 
 
@@ -93,13 +95,13 @@ def _composed(
     config: StorageConfig | None = None,
     **method: Any,
 ) -> Client:
-    """The toy experiment, run by Ax's design, then by Gittins, then by Ax's model."""
+    """The toy experiment, run by Ax's design, then by CostAware, then by Ax's model."""
     client = gittins_toy.make_client(storage_config=config)
     given = {"cost": 1.0, "initial_trials": 2, "num_restarts": 2, "raw_samples": 32, **method}
     nodes = [
         ax_node("First", Generators.SOBOL, [MinTrials(3, transition_to="Ours")]),
         CostAwareNode(
-            Gittins(**given), "Ours", gittins_toy.FAST["surrogate_spec"], transition_criteria=ours
+            CostAware(**given), "Ours", gittins_toy.FAST["surrogate_spec"], transition_criteria=ours
         ),
         ax_node("Last", Generators.BOTORCH_MODULAR),
     ]
@@ -296,7 +298,7 @@ def test_a_design_goes_on_after_the_point_that_was_taken(together: int) -> None:
     client = Client()
     client.configure_experiment(parameters=[RangeParameterConfig("x", (0, 1), "float")])
     client.configure_optimization(objective="y")
-    method = Gittins(1.0, budget=100.0, initial_trials=5, initialize_with_center=False)
+    method = CostAware(1.0, budget=100.0, initial_trials=5, initialize_with_center=False)
     client.set_generation_strategy(strategy_of(method))
     points: list[float] = []
     while len(points) < 5:
@@ -314,7 +316,7 @@ def test_a_design_does_not_go_on_after_points_of_a_call_that_stopped(
     configs = [RangeParameterConfig(name, (0, 1), "float") for name in ("x", "z")]
     client.configure_experiment(parameters=configs)
     client.configure_optimization(objective="y")
-    client.set_generation_strategy(gittins_strategy(cost="seconds", budget=2.5))
+    client.set_generation_strategy(cost_aware_strategy(cost="seconds", budget=2.5))
     (index,) = client.get_next_trials(max_trials=1)
     complete_trial(client, index, 1.0, cost=2.0)
     with pytest.raises(OptimizationShouldStop):
@@ -335,7 +337,7 @@ def test_a_batch_goes_on_with_the_model_where_the_design_has_no_further_point() 
     configs = [ChoiceParameterConfig("x", [1, 4, 9], "int", is_ordered=True)]
     client.configure_experiment(parameters=configs)
     client.configure_optimization(objective="y")
-    client.set_generation_strategy(gittins_strategy(cost=1.0, budget=20, initial_trials=4))
+    client.set_generation_strategy(cost_aware_strategy(cost=1.0, budget=20, initial_trials=4))
     (index,) = client.get_next_trials(max_trials=1)
     complete_trial(client, index, 1.0)
     arms = client.get_next_trials(max_trials=3).values()

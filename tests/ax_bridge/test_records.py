@@ -30,7 +30,7 @@ from ax_costaware.methods.control_sets.learned import (
     costs_to_learn_from,
 )
 from ax_costaware.methods.costly_feedback import CostlyFeedback
-from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.gittins import CostAware
 from ax_costaware.space.parameters import Choice, Range
 from tests.ax.cost_toy import UNKNOWN_SETS, make_cost_client, run_with_costs
 from tests.ax.gittins_toy import make_client as make_gittins_client
@@ -143,7 +143,7 @@ def test_pairs_of_an_experiment() -> None:
     names = ["x", "y"], ["a"]
 
     def stored() -> Any:
-        return pairs_of(problem_of(experiment, Gittins(1.0)).pairs, *names)
+        return pairs_of(problem_of(experiment, CostAware(1.0)).pairs, *names)
 
     assert stored() == ((), ())
     append_pairs(experiment, {"X": {"x": [1.0, 2.0], "y": [3.0, 4.0]}, "A": {"a": [5.0, 6.0]}})

@@ -19,11 +19,11 @@ from ax.core.parameter import ChoiceParameter, FixedParameter, ParameterType, Ra
 from ax.core.search_space import SearchSpace
 from torch import Tensor
 
-from ax_costaware import FixedHyperparameters, complete_trial, gittins_strategy
+from ax_costaware import FixedHyperparameters, complete_trial, cost_aware_strategy
 from ax_costaware.ax_bridge.node import fitted_problem
 from ax_costaware.ax_bridge.search_space import parameter_of, parameters_of_configs, space_of
 from ax_costaware.core.problem import Problem
-from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.gittins import CostAware
 from ax_costaware.space.parameters import Choice
 from ax_costaware.space.space import Space
 from tests.ax import feedback_toy, toy
@@ -55,7 +55,7 @@ def adapter() -> TorchAdapter:
         parameter_constraints=["dose + pots <= 5"],
     )
     client.configure_optimization("y")
-    strategy = gittins_strategy(1.0, initial_trials=0, surrogate_spec=FixedHyperparameters(0.5))
+    strategy = cost_aware_strategy(1.0, initial_trials=0, surrogate_spec=FixedHyperparameters(0.5))
     client.set_generation_strategy(strategy)
     arm: dict[str, Any] = {"dose": 0.0, "pots": 1, "days": 3, "rate": 0.1, "soil": "clay"}
     arm |= {"kind": "control", "lamp": 5, "dial": 0.5, "code": 7, "size": "L", "lid": False}
@@ -134,7 +134,7 @@ def test_costs_at_valid_points_are_those_of_the_parameterizations(
     cost: Any, space: Space, points: Tensor
 ) -> None:
     """In the adapter's space, which may encode a choice otherwise."""
-    method = Gittins(cost)
+    method = CostAware(cost)
     found = method.trial_costs(Problem(space)).log_cost(points).exp()
     expected = points.new_tensor([method.cost_at(row) for row in space.decode(points)])
     assert torch.allclose(found, expected, rtol=1e-9)
@@ -164,7 +164,7 @@ def test_what_only_parameters_can_say() -> None:
         optimization_config=config,
         tracking_metrics=[Metric("y")],
     )
-    strategy = gittins_strategy(1.0, surrogate_spec=FixedHyperparameters(0.5))
+    strategy = cost_aware_strategy(1.0, surrogate_spec=FixedHyperparameters(0.5))
     run = strategy.gen_single_trial(experiment=experiment)
     trial = experiment.new_trial(run).mark_running(no_runner_required=True)
     complete_trial((experiment, strategy), trial.index, {"y": 1.0})

@@ -17,8 +17,8 @@ from ax.storage.json_store.encoder import object_to_json
 from ax_costaware import (
     AffineCost,
     check_json_file,
+    cost_aware_strategy,
     create_tables,
-    gittins_strategy,
     read_experiment,
 )
 from ax_costaware.ax_bridge.stored_expressions import check_values
@@ -44,7 +44,7 @@ def new_client(storage: StorageConfig | None = None) -> Client:
     client.configure_optimization(
         objective="-loss:v1", outcome_constraints=["size (p50) <= 0.9 * baseline"]
     )
-    client.set_generation_strategy(gittins_strategy(1.0, budget=10))
+    client.set_generation_strategy(cost_aware_strategy(1.0, budget=10))
     return client
 
 

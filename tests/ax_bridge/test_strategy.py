@@ -10,13 +10,13 @@ from ax.exceptions.core import UserInputError
 from ax_costaware import (
     control_set_parameter,
     control_set_strategy,
+    cost_aware_strategy,
     costly_feedback_strategy,
-    gittins_strategy,
     strategy_of,
 )
 from ax_costaware.ax_bridge.node import CostAwareNode, method_of
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.gittins import CostAware
 from tests.ax.toy import CONTROL_SETS, MARGINALS
 from tests.methods.control_sets import test_control_sets
 from tests.methods.costly_feedback import test_costly_feedback
@@ -36,7 +36,7 @@ def test_bad_arguments_of_control_sets(change: dict[str, Any], message: str) -> 
 @pytest.mark.parametrize(("change", "message"), [*test_gittins.BAD_ARGUMENTS, NO_SURROGATE])
 def test_bad_arguments_of_gittins(change: dict[str, Any], message: str) -> None:
     with pytest.raises(UserInputError, match=message):
-        gittins_strategy(**{"cost": 1.0, **change})
+        cost_aware_strategy(**{"cost": 1.0, **change})
 
 
 @pytest.mark.parametrize(("change", "message"), [*test_costly_feedback.BAD_ARGUMENTS, NO_SURROGATE])
@@ -55,17 +55,17 @@ def test_control_set_parameter() -> None:
 
 def test_a_factory_gives_the_strategy_of_its_method() -> None:
     """With all that it was asked for."""
-    strategy = gittins_strategy(1.0, budget=9.0, initial_trials=3, seed=4)
-    method = Gittins(1.0, budget=9.0, initial_trials=3, seed=4)
+    strategy = cost_aware_strategy(1.0, budget=9.0, initial_trials=3, seed=4)
+    method = CostAware(1.0, budget=9.0, initial_trials=3, seed=4)
     assert method_of(strategy) == method
     assert strategy == strategy_of(method)
     (node,) = strategy.nodes_by_name.values()
     assert isinstance(node, CostAwareNode)
-    assert node.name == strategy.name == Gittins.label
+    assert node.name == strategy.name == CostAware.label
     free = control_set_strategy(CONTROL_SETS, MARGINALS, budget=0.3, charge_initial=False)
     assert method_of(free) == ControlSets(CONTROL_SETS, MARGINALS, budget=0.3, charge_initial=False)
 
 
 def test_what_is_no_method() -> None:
-    with pytest.raises(UserInputError, match=r"method=1.0: expected a Method, such as Gittins"):
+    with pytest.raises(UserInputError, match=r"method=1.0: expected a Method, such as CostAware"):
         strategy_of(1.0)  # type: ignore[arg-type]

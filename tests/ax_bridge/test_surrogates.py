@@ -22,13 +22,12 @@ from ax_costaware import (
     MeasurementRule,
     MixedRule,
     costly_feedback_strategy,
-    gittins_strategy,
 )
 from ax_costaware.ax_bridge.node import fitted_problem, method_of_class, node_of
 from ax_costaware.ax_bridge.surrogates import _TRANSLATED, model_of
 from ax_costaware.core import ModelOptions
 from ax_costaware.methods.costly_feedback import CostlyFeedback
-from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.gittins import CostAware
 from ax_costaware.models import TimeVaryingGP
 from ax_costaware.models.fixed_hyperparameters import FixedHyperparameterGP, FixedTimeVaryingGP
 from tests.ax.gittins_toy import make_client, run_trials
@@ -100,8 +99,8 @@ def test_what_is_maximized_is_used() -> None:
 
 
 def test_a_name_is_kept() -> None:
-    assert model_of(Gittins(1.0), spec(name="mine")).name == "mine"
-    assert model_of(Gittins(1.0), spec()).name == "default"
+    assert model_of(CostAware(1.0), spec(name="mine")).name == "mine"
+    assert model_of(CostAware(1.0), spec()).name == "default"
 
 
 def test_without_a_class_it_is_ax_own_choice() -> None:
@@ -128,7 +127,7 @@ def test_other_fields_of_a_model_are_refused(field: str) -> None:
     """Each that Ax has, by its name, when the strategy is made; and what is taken is said."""
     message = rf"model_configs\[0\] has {field}=.* expected it to be left out.* mll_class, name"
     with pytest.raises(UserInputError, match=message):
-        gittins_strategy(1.0, surrogate_spec=spec(**{field: SET[field]}))
+        cost_aware_strategy(1.0, surrogate_spec=spec(**{field: SET[field]}))
 
 
 @pytest.mark.parametrize(
@@ -145,13 +144,13 @@ def test_other_fields_of_a_model_are_refused(field: str) -> None:
 def test_other_fields_of_a_specification_are_refused(change: dict[str, Any], message: str) -> None:
     given = SurrogateSpec(**{"model_configs": [ModelConfig()], **change})
     with pytest.raises(UserInputError, match=message):
-        gittins_strategy(1.0, surrogate_spec=given)
+        cost_aware_strategy(1.0, surrogate_spec=given)
 
 
 def test_given_hyperparameters() -> None:
     """They are in raw units on the unit cube, and the textbook's posterior is their model's."""
     fixed = FixedHyperparameters(lengthscale=0.5, outputscale=4.0, noise_variance=0.25, mean=1.0)
-    found = model_of(Gittins(1.0), fixed)
+    found = model_of(CostAware(1.0), fixed)
     assert (found.model_class, found.options, found.is_fitted) == (
         FixedHyperparameterGP,
         fixed.options,

@@ -16,7 +16,7 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax_costaware import complete_trial
 from ax_costaware.ax_bridge.records import problem_of
 from ax_costaware.ax_bridge.training_data import restore_data
-from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.gittins import CostAware
 from tests.ax.gittins_toy import make_client, objective
 from tests.resuming import load, open_database
 
@@ -27,7 +27,7 @@ OUTCOMES = [1 / 3, 0.012345678901234, -2 / 7]
 
 def observed(experiment: Experiment) -> list[float | None]:
     """Outcomes that a model learns from."""
-    return [trial.outcome for trial in problem_of(experiment, Gittins(1.0)).observed]
+    return [trial.outcome for trial in problem_of(experiment, CostAware(1.0)).observed]
 
 
 def completed(storage_config: StorageConfig | None = None) -> Client:
@@ -48,7 +48,7 @@ def test_outcomes_keep_their_precision(suffix: str, tmp_path: Path) -> None:
         client.save_to_json_file(str(path))
     for one in (client, load(str(path))):
         assert observed(one._experiment) == OUTCOMES
-        trials = problem_of(one._experiment, Gittins(1.0)).observed
+        trials = problem_of(one._experiment, CostAware(1.0)).observed
         assert [trial.errors["y"] for trial in trials] == [1 / 30] * 3
     # What was corrected since counts, as Ax's stores keep it.
     client.attach_data(0, {"y": 2 / 3})
@@ -75,7 +75,7 @@ def test_what_is_not_finite_is_no_outcome() -> None:
         error = np.inf if outcome == 1.0 else 0.1
         client.attach_data(index, {"y": (outcome, error)})
         client._experiment.trials[index].mark_completed()
-    trials = problem_of(client._experiment, Gittins(1.0)).observed
+    trials = problem_of(client._experiment, CostAware(1.0)).observed
     assert [(trial.outcome, trial.errors) for trial in trials] == [(1.0, {}), (2.0, {"y": 0.1})]
     client.get_next_trials(max_trials=1)
 

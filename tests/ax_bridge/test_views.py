@@ -16,7 +16,7 @@ from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.exceptions.core import UnsupportedError
 
-from ax_costaware import complete_trial, gittins_strategy, query, recommend
+from ax_costaware import complete_trial, cost_aware_strategy, query, recommend
 from ax_costaware.ax_bridge import node as node_module
 from ax_costaware.ax_bridge.node import fitted_problem, node_of
 from ax_costaware.core.model import winsorized
@@ -112,7 +112,7 @@ def every_kind(**strategy: Any) -> Client:
     client.configure_optimization("-y", outcome_constraints=["heat <= 1000.5"])
     client.configure_tracking_metrics(["noise"])
     options = {"initial_trials": 4, "num_restarts": 2, "raw_samples": 32, **strategy}
-    client.set_generation_strategy(gittins_strategy(1.0, **options))
+    client.set_generation_strategy(cost_aware_strategy(1.0, **options))
     return client
 
 

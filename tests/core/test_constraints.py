@@ -25,7 +25,7 @@ from ax_costaware.core.model import FixedHyperparameters
 from ax_costaware.core.problem import Pending, reproducible
 from ax_costaware.core.simulation import Outcome, simulate
 from ax_costaware.exceptions import InputError, UnsupportedInputError
-from ax_costaware.methods import Gittins
+from ax_costaware.methods import CostAware
 from ax_costaware.methods.gittins import ACQUISITIONS
 from ax_costaware.methods.gittins.assessment import assess
 from ax_costaware.methods.gittins.search import Search
@@ -215,7 +215,7 @@ def negative(row: Row, measure: bool = True) -> Outcome:
 @cache
 @full_searches()
 def ran(acquisition: str, minimize: bool = False, trials: int = 11) -> Simulation:
-    method = Gittins(
+    method = CostAware(
         lambda row: 1.0 + float(row["x1"]),
         lmbda=0.05,
         budget=40.0,
@@ -249,7 +249,7 @@ def test_minimising_is_the_mirror_image() -> None:
 
 
 def test_without_constraints_nothing_of_them_is_recorded() -> None:
-    method = Gittins(1.0, lmbda=0.01, **FAST)
+    method = CostAware(1.0, lmbda=0.01, **FAST)
     simulation = simulate(method, SQUARE, total, 6)
     assert not {"feasibility", "incumbent_feasibility"} & simulation.trials[-1].decision.keys()
     assert simulation.recommend().feasibility is None
@@ -281,7 +281,7 @@ def test_what_no_float_tells_from_impossible_is_still_ordered() -> None:
 
 def nothing_feasible(**settings: Any) -> Simulation:
     """A run whose initial design has no feasible point."""
-    method = Gittins(lambda row: 1.0 + 9 * float(row["x1"]), initial_trials=4, **settings, **FAST)
+    method = CostAware(lambda row: 1.0 + 9 * float(row["x1"]), initial_trials=4, **settings, **FAST)
     tight = OutcomeConstraint("waste", upper=0.01)
     model = FixedHyperparameters(0.4, 0.3, 1e-5)
     simulation = Simulation(method, SQUARE, False, model, constraints=[tight])
@@ -352,7 +352,7 @@ def test_the_stopping_rule_is_of_feasible_trials() -> None:
     """At a price at which the best feasible point is just not worth it."""
     problem = ran("gittins").problem()
     for lmbda, stop in ((1e-4, False), (1.0, True)):
-        method = Gittins(lambda row: 1.0 + float(row["x1"]), lmbda=lmbda, **FAST)
+        method = CostAware(lambda row: 1.0 + float(row["x1"]), lmbda=lmbda, **FAST)
         assessment = assess(method, problem, method.rule)
         assert assessment.stop is stop
         assert assessment.is_feasible
@@ -370,7 +370,7 @@ def test_the_search_climbs_where_hardly_anything_is_feasible() -> None:
         constraints=[OutcomeConstraint("waste", upper=0.002)],
     )
     problem, method = simulation.problem(), simulation.method
-    assert isinstance(method, Gittins)
+    assert isinstance(method, CostAware)
     assert problem.feasibility is not None
     search = Search(method, problem, 1.0, method.money(problem))
     index = search.index(0.01)
@@ -402,7 +402,7 @@ def test_other_methods_refuse_constraints_before_anything_is_spent() -> None:
 
 def test_outcomes_that_are_missing() -> None:
     """The design goes on without them, and stops by the name of the metric where all lack it."""
-    simulation = Simulation(Gittins(1.0, initial_trials=2, **FAST), SQUARE, constraints=[BOUND])
+    simulation = Simulation(CostAware(1.0, initial_trials=2, **FAST), SQUARE, constraints=[BOUND])
     for _ in range(10):
         decision = simulation.ask()
         assert isinstance(decision, Decision)
@@ -423,7 +423,7 @@ def test_outcomes_that_are_missing() -> None:
 
 def test_bounded_outcomes_of_trials_that_failed_are_learned() -> None:
     """A trial that failed may still say whether it was feasible."""
-    method = Gittins(1.0, initial_trials=2, **FAST)
+    method = CostAware(1.0, initial_trials=2, **FAST)
     simulation = simulate(method, SQUARE, lambda row, _: total(row), 2, constraints=[BOUND])
     row: Row = {"x1": 0.8, "x2": 0.3}
     simulation.tell(Decision(dict(row), ""), Outcome(failed=True, metrics={"waste": waste(row)}))
@@ -436,4 +436,4 @@ def test_bounded_outcomes_of_trials_that_failed_are_learned() -> None:
 def test_the_bound_of_what_is_feasible() -> None:
     for value in (0, 1, 1.5, "often"):
         with pytest.raises(InputError, match=f"feasible={value!r}: expected a number strictly"):
-            Gittins(1.0, feasible=value)  # type: ignore[arg-type]
+            CostAware(1.0, feasible=value)  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from ax_costaware.core import Decision, PastTrial, Simulation
 from ax_costaware.core.curves import MOST_POINTS, curve_points, thinned
 from ax_costaware.core.simulation import Outcome
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods import Gittins, MultiFidelity
+from ax_costaware.methods import CostAware, MultiFidelity
 from ax_costaware.queries.costs import AffineCost
 from ax_costaware.space import Range, Space
 from tests.methods.test_fidelity import COST, INPUTS, METHOD, SPACE, curve, hill
@@ -117,7 +117,7 @@ def test_which_fidelity_progress_is_measured_in() -> None:
     assert MultiFidelity(1.0, target={"size": 3, "epochs": 9}).progress(ranges) == "epochs"
     assert MultiFidelity(1.0, target={"share": 1.0, "epochs": 9}).progress(ranges) is None
     assert MultiFidelity(1.0, target={"data": "all"}).progress(ranges) is None
-    assert Gittins(1.0).progress(ranges) is None
+    assert CostAware(1.0).progress(ranges) is None
     several = MultiFidelity(COST, target={"epochs": 100, "s": 1.0}, initial_trials=1)
     space = Space.of([*INPUTS, Range("epochs", 1, 100), Range("s", 0, 1)])
     simulation = Simulation(several, space)

@@ -18,11 +18,12 @@ from ax_costaware.core.problem import Best, Decision, Pending, Problem, Stop, re
 from ax_costaware.core.simulation import Outcome, Simulation, simulate
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.gittins import CostAware
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.marginals import Uniform
 from ax_costaware.space.parameters import Choice, Range, Row
 from ax_costaware.space.space import Space
+from tests.priced import method_of
 
 NOISY = FixedHyperparameters(0.8, 0.3, noise_variance=1e-4)
 """More noise than there is, as a model that has seen few outcomes has it."""
@@ -31,10 +32,10 @@ INPUTS = [Range("x1", 0.0, 1.0), Range("x2", 0.0, 1.0)]
 SETS = (ControlSet(["x1"], 0.5), ControlSet(["x1", "x2"], 1.0))
 FAST: dict[str, Any] = {"num_restarts": 2, "raw_samples": 64}
 METHODS: dict[str, Method] = {
-    "stops": Gittins(
+    "stops": CostAware(
         1.0, lmbda=1e-3, acquisition="log_ei_per_cost", initialize_with_center=False, **FAST
     ),
-    "goes on": Gittins(1.0, budget=50.0, acquisition="gittins", **FAST),
+    "goes on": method_of(1.0, budget=50.0, acquisition="gittins", **FAST),
     "sets all": ControlSets(SETS[1:], {}, budget=50.0, num_nodes=16, **FAST),
 }
 AT_ONCE = 4
@@ -172,7 +173,7 @@ def test_a_decision_that_is_no_trial_is_refused(
     """A method of one's own would pay for it, or for ever after lack a sum of what was spent."""
     problem = _run("goes on").problem()
     decision = Decision(dict(row), "given", cost)
-    monkeypatch.setattr(Gittins, "decide", lambda *_: decision)
+    monkeypatch.setattr(CostAware, "decide", lambda *_: decision)
     if cost is None and row == {"x1": 0.5, "x2": 1.0}:
         assert next_trial(METHODS["goes on"], problem, initial=False) == decision
         return
@@ -186,7 +187,7 @@ def test_a_method_that_decides_nothing_is_refused(
 ) -> None:
     """A method of one's own that forgets to return is named, and not some attribute of None."""
     problem = _run("goes on").problem()
-    monkeypatch.setattr(Gittins, "initial" if initial else "decide", lambda *_: None)
+    monkeypatch.setattr(CostAware, "initial" if initial else "decide", lambda *_: None)
     with pytest.raises(InputError, match=r"Gittins decided on None: expected a Decision or a Stop"):
         next_trial(METHODS["goes on"], problem, initial)
 
@@ -199,7 +200,7 @@ TRIAL: dict[str, Any] = {"x": 0.5, "n": 3, "c": "a"}
 
 
 def _next(decision: object, monkeypatch: pytest.MonkeyPatch, **fixed: Any) -> Decision | Stop:
-    monkeypatch.setattr(Gittins, "initial", lambda *_: decision)
+    monkeypatch.setattr(CostAware, "initial", lambda *_: decision)
     return next_trial(METHODS["goes on"], Problem(MIXED, fixed=fixed), initial=True)
 
 
@@ -257,7 +258,7 @@ def test_a_decision_is_what_a_store_gives_back(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("found", [None, [], [{"x1": 0.5}], Best({"x1": 0.5}, 1.0, 1.0)])
 def test_a_recommendation_that_is_none(found: object, monkeypatch: pytest.MonkeyPatch) -> None:
     simulation = _run("goes on")
-    monkeypatch.setattr(Gittins, "recommend", lambda *_: found)
+    monkeypatch.setattr(CostAware, "recommend", lambda *_: found)
     with pytest.raises(InputError, match=r"Gittins recommended .* expected a list of Best"):
         simulation.recommend()
 
@@ -269,7 +270,7 @@ def test_what_is_fixed_is_rounded_as_trials_are(monkeypatch: pytest.MonkeyPatch)
         ({"x": 0.0, "l": 1e-4}, {"x": 1e-17, "l": 1e-4 * (1 + 1e-10)}),
     ):
         decision = Decision(dict(row), "given", 1.0)
-        monkeypatch.setattr(Gittins, "initial", lambda *_, decision=decision: decision)
+        monkeypatch.setattr(CostAware, "initial", lambda *_, decision=decision: decision)
         found = next_trial(METHODS["goes on"], Problem(space, fixed=fixed), initial=True)
         assert isinstance(found, Decision)
     with pytest.raises(InputError, match="as was fixed"):

@@ -18,7 +18,7 @@ from ax_costaware.acquisition.feasibility import Feasibility
 from ax_costaware.core import Decision, FixedHyperparameters, PastTrial, Problem, Simulation
 from ax_costaware.core.failures import after_failures, failures_as_constraint, stop_of_failures
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods import Gittins
+from ax_costaware.methods import CostAware
 from ax_costaware.models import ConditionalMeanProcess, TimeVaryingGP
 from ax_costaware.models.posterior import FunctionalPosterior
 from ax_costaware.queries import GaussianConditional
@@ -113,7 +113,7 @@ def test_a_region_that_fails_is_kept_out_of_once_it_is_learned() -> None:
     """Though outcomes promise more there."""
     found: dict[bool, Decision] = {}
     for learn in (False, True):
-        method = Gittins(1.0, lmbda=0.01, initial_trials=0, learn_failures=learn, **FAST)
+        method = CostAware(1.0, lmbda=0.01, initial_trials=0, learn_failures=learn, **FAST)
         model = FixedHyperparameters(1.0, 1.0, 1e-4)
         problem = Simulation(method, SQUARE, hyperparameters=model, trials=past()).problem()
         decision = method.decide(problem)
@@ -142,4 +142,4 @@ def test_failures_as_a_constraint() -> None:
     assert failures_as_constraint(Problem(SQUARE, tuple(trials[:6])), True) == ()
     assert failures_as_constraint(Problem(SQUARE, tuple(trials)), False) == ()
     with pytest.raises(InputError, match="learn_failures='often': expected one of"):
-        Gittins(1.0, learn_failures="often")  # type: ignore[arg-type]
+        CostAware(1.0, learn_failures="often")  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from ax_costaware.core.problem import Decision, Problem, Stop
 from ax_costaware.core.simulation import Outcome, Simulation
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.fidelity import MultiFidelity
-from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.gittins import CostAware
 from ax_costaware.space.parameters import Range, Row
 from ax_costaware.space.space import Space
 
@@ -43,11 +43,11 @@ class Idle(Method):
 def test_its_name_in_messages() -> None:
     """A user's class goes by its own name, also if it is derived from a method of the package."""
 
-    class Mine(Gittins):
+    class Mine(CostAware):
         pass
 
     assert (Idle().known_as, Mine(1.0).known_as) == ("Idle", "Mine")
-    assert Gittins(1.0).known_as == "gittins_strategy"
+    assert CostAware(1.0).known_as == "cost_aware_strategy"
 
 
 @pytest.mark.parametrize("budget", [0, -1.0, float("nan"), float("inf"), True, "10", [1]])

@@ -10,7 +10,7 @@ from botorch.models import SingleTaskGP
 
 from ax_costaware.core.model import FixedHyperparameters, ModelOptions
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods import Gittins
+from ax_costaware.methods import CostAware
 from ax_costaware.models import FidelityGP, MaternGP
 from ax_costaware.space import Choice, Range, Space
 
@@ -45,7 +45,7 @@ def test_fixed_hyperparameters_are_in_raw_units_on_the_unit_cube() -> None:
     """One observation at the prior's scale: the posterior is the textbook one."""
     fixed = FixedHyperparameters(lengthscale=0.5, outputscale=4.0, noise_variance=0.25, mean=1.0)
     X, bounds = torch.tensor([[1.0], [3.0]]).double().split(1)[0], torch.tensor([[0.0], [4.0]])
-    model = Gittins(1.0).model(fixed).fitted(X, X.new_tensor([3.0]), bounds.double())
+    model = CostAware(1.0).model(fixed).fitted(X, X.new_tensor([3.0]), bounds.double())
     with torch.no_grad():
         posterior = model.posterior(X + 2.0)
     k = 4.0 * float(torch.tensor(-0.5, dtype=torch.double).exp())

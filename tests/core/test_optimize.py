@@ -23,7 +23,7 @@ from ax_costaware.core import (
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.optimize import design_of, is_out_of_scale, maximum_within
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods import Gittins
+from ax_costaware.methods import CostAware
 from ax_costaware.space import Choice, Range, Space
 from ax_costaware.space.finite_spaces import ALL_POINTS, all_points, untried
 from ax_costaware.space.parameters import Row
@@ -146,7 +146,7 @@ def decisions(unit: float, bounded: bool) -> list[list[float]]:
     """Decisions on a hill over a square of some width, or on a slope over half of it."""
     sums = [({"x": 1.0, "y": 1.0}, unit)] if bounded else []
     space = Space.of([Range("x", 0, unit), Range("y", 0, unit)], sums)
-    method = Gittins(1.0, lmbda=1e-9, initial_trials=3, num_restarts=2, raw_samples=16)
+    method = CostAware(1.0, lmbda=1e-9, initial_trials=3, num_restarts=2, raw_samples=16)
     simulation = Simulation(method, space, hyperparameters=FixedHyperparameters(lengthscale=0.4))
     found = []
     for _ in range(6):
@@ -335,7 +335,7 @@ def test_a_design_of_numbers_that_sum_to_one() -> None:
         sum_is({f"x{i}": 1.0 for i in range(10)}, 10.0),
     )
     assert len(space.sobol_points(256, 0)) > 200
-    rows = list(itertools.islice(design_of(Problem(space), Gittins(1.0, lmbda=1.0)), 20))
+    rows = list(itertools.islice(design_of(Problem(space), CostAware(1.0, lmbda=1.0)), 20))
     assert all(space.meets(row) for row in rows)
     assert len({tuple(row.values()) for row in rows}) == 20
 

@@ -33,9 +33,9 @@ from ax_costaware.costs.cost_model import ANY_TRIAL
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import (
     ControlSets,
+    CostAware,
     CostlyFeedback,
     EpsilonSchedule,
-    Gittins,
     IndirectQueries,
     Method,
     MultiFidelity,
@@ -108,7 +108,7 @@ class Case:
 
 CASES = {
     "gittins": Case(
-        Gittins(
+        CostAware(
             AffineCost({"x2": 2.0}, fixed=0.5),
             budget=14.0,
             stop=False,
@@ -121,7 +121,7 @@ CASES = {
         {"x1": 0.3, "x2": 0.6, "within": 0.15},
     ),
     "gittins, learned costs": Case(
-        Gittins("hours", budget=14.0, stop=False, initial_trials=3, cost_model="linear", **FAST),
+        CostAware("hours", budget=14.0, stop=False, initial_trials=3, cost_model="linear", **FAST),
         SQUARE,
         lambda: with_cost,
         MODEL,
@@ -364,7 +364,7 @@ def test_minimizing() -> None:
 
 def test_stops_where_nothing_is_worth_its_cost() -> None:
     """Before the budget is used up; and it never does where it is told not to."""
-    method = Gittins(1.0, lmbda=0.05, stop=GittinsStop(), initial_trials=3, **FAST)
+    method = CostAware(1.0, lmbda=0.05, stop=GittinsStop(), initial_trials=3, **FAST)
     simulation = simulate(method, SQUARE, measured, 40, hyperparameters=MODEL)
     assert 3 <= len(simulation.trials) < 40
     stop = simulation.ask()
@@ -378,7 +378,7 @@ def test_fitted_hyperparameters() -> None:
     def thousands(row: Any, measure: bool) -> Outcome:
         return Outcome(1000.0 + 100.0 * float(hill(row["x1"], row["x2"])))
 
-    method = Gittins(1.0, budget=9.0, stop=False, initial_trials=5, **FAST)
+    method = CostAware(1.0, budget=9.0, stop=False, initial_trials=5, **FAST)
     simulation = simulate(method, SQUARE, thousands, 20)
     assert len(simulation.trials) == 9
     assert simulation.recommend().mean == pytest.approx(1100.0, abs=15.0)
@@ -415,14 +415,14 @@ def test_a_trial_that_went_wrong_does_not_set_the_scale(name: str, minimize: boo
 
 def test_what_to_deploy_right_after_a_trial() -> None:
     """A model of the method's own is then fitted for the recommendation."""
-    simulation = simulate(Gittins(1.0, initial_trials=5, **FAST), SQUARE, measured, 5)
+    simulation = simulate(CostAware(1.0, initial_trials=5, **FAST), SQUARE, measured, 5)
     best = max(trial.outcome for trial in simulation.trials if trial.outcome is not None)
     assert simulation.recommend().mean == pytest.approx(best, abs=0.2)
 
 
 def test_more_integers_than_are_searched_one_by_one() -> None:
     space = Space.of([Range("x1", 0, 1), Range("n", 1, 20_000, is_integer=True)])
-    method = Gittins(1.0, initial_trials=3, stop=False, **FAST)
+    method = CostAware(1.0, initial_trials=3, stop=False, **FAST)
     run = simulate(
         method, space, lambda x, _: Outcome(-abs(x["n"] / 2e4 - 0.5)), 5, hyperparameters=MODEL
     )
@@ -474,7 +474,7 @@ def test_spaces_of_all_kinds(names: list[str], sums: Any) -> None:
         return Outcome(float(value - (row.get("soil") == "peat")))
 
     cost = AffineCost({"n": 1.0}, fixed=1.0)
-    method = Gittins(cost, budget=60.0, stop=False, initial_trials=4, **FAST)
+    method = CostAware(cost, budget=60.0, stop=False, initial_trials=4, **FAST)
     model = FixedHyperparameters(0.5)
     simulation = simulate(method, space, run, 8, hyperparameters=model)
     assert len(simulation.trials) == 8
@@ -493,7 +493,7 @@ def test_spaces_of_all_kinds(names: list[str], sums: Any) -> None:
 def test_what_the_budget_does_not_pay_for_is_passed_over(law: bool) -> None:
     """The initial trials that are left are different ones, also where a design may repeat."""
     cost = AffineCost({"x1": 100.0}, fixed=1.0)
-    method: Method = Gittins(cost, budget=160.0, initial_trials=6, **FAST)
+    method: Method = CostAware(cost, budget=160.0, initial_trials=6, **FAST)
     if law:
         case = CASES["indirect queries"]
         method = replace(case.method, cost=cost, budget=160.0, initial_trials=6)  # type: ignore[call-arg, type-var]
@@ -507,7 +507,7 @@ def test_what_the_budget_does_not_pay_for_is_passed_over(law: bool) -> None:
         rows.append(tuple(decision.parameters.values()))
         simulation.tell(decision, measured(decision.parameters, True))
     assert len(rows) == len(set(rows)) >= 3
-    design = simulate(Gittins(1.0, initial_trials=6), space, measured, 6).trials
+    design = simulate(CostAware(1.0, initial_trials=6), space, measured, 6).trials
     assert rows != [tuple(trial.parameters.values()) for trial in design[: len(rows)]]
 
 
@@ -515,7 +515,7 @@ def test_constraints_that_cannot_be_met() -> None:
     """They are named, instead of being looked for without end."""
     space = Space.of([Range("x1", 0, 1), Range("x2", 0, 1)], [({"x1": 1.0}, -1.0)])
     with pytest.raises(InputError, match="met the parameter constraints"):
-        simulate(Gittins(1.0), space, measured, 1)
+        simulate(CostAware(1.0), space, measured, 1)
 
 
 def test_a_design_of_more_trials_than_there_are_points() -> None:
@@ -525,7 +525,7 @@ def test_a_design_of_more_trials_than_there_are_points() -> None:
     def length(row: Any, measure: bool) -> Outcome:
         return Outcome(float(ord(row["soil"][0])))
 
-    simulation = simulate(Gittins(1.0, initial_trials=4), space, length, 9)
+    simulation = simulate(CostAware(1.0, initial_trials=4), space, length, 9)
     assert {trial.parameters["soil"] for trial in simulation.trials} == {"sand", "clay", "peat"}
     assert len(simulation.trials) == 3
     stop = simulation.ask()
@@ -533,7 +533,7 @@ def test_a_design_of_more_trials_than_there_are_points() -> None:
     assert SpaceExhausted.REASON in stop.reason
     assert "Deploy" in stop.reason
     noisy = FixedHyperparameters(lengthscale=1.0, noise_variance=100.0)
-    method = Gittins(1.0, budget=9.0, initial_trials=4)
+    method = CostAware(1.0, budget=9.0, initial_trials=4)
     trials = simulate(method, space, length, 12, hyperparameters=noisy).trials
     assert len(trials) == 9, "much noise is averaged out"
     assert {trial.parameters["soil"] for trial in trials[:3]} == {"sand", "clay", "peat"}
@@ -547,14 +547,14 @@ def test_a_design_of_more_trials_than_there_are_points() -> None:
 
 def test_what_does_not_fit_is_refused_at_once() -> None:
     with pytest.raises(InputError, match=r"reads \['moon'\]"):
-        Simulation(Gittins(AffineCost({"moon": 1.0})), SQUARE)
+        Simulation(CostAware(AffineCost({"moon": 1.0})), SQUARE)
     with pytest.raises(InputError, match="forgetting=None"):
         Simulation(CostlyFeedback(), SQUARE, hyperparameters=MODEL)
     three = FixedHyperparameters((0.1, 0.2, 0.3))
-    for method in (Gittins("hours"), CostlyFeedback(forgetting=0.1)):
+    for method in (CostAware("hours"), CostlyFeedback(forgetting=0.1)):
         with pytest.raises(InputError, match=r"lengthscale=\[0.1, 0.2, 0.3\] has 3 .*expected 2"):
             Simulation(method, SQUARE, hyperparameters=three)
-    simulation = Simulation(Gittins("hours"), SQUARE, hyperparameters=MODEL)
+    simulation = Simulation(CostAware("hours"), SQUARE, hyperparameters=MODEL)
     decision = simulation.ask()
     assert isinstance(decision, Decision)
     simulation.tell(decision, Outcome(1.0))
@@ -574,9 +574,9 @@ def run_without_ax() -> list[str]:
     methods: Any = import_module("ax_costaware.methods")
     core: Any = import_module("ax_costaware.core")
     space: Any = import_module("ax_costaware.space")
-    assert methods.Gittins is not Gittins
+    assert methods.CostAware is not CostAware
     simulation = core.simulate(
-        methods.Gittins(
+        methods.CostAware(
             import_module("ax_costaware.queries.costs").AffineCost({"x2": 2.0}, fixed=0.5),
             budget=14.0,
             initial_trials=3,
@@ -680,7 +680,7 @@ def test_a_largest_cost_below_that_of_every_measurement_is_refused() -> None:
 def test_an_outcome_that_is_none_is_refused_before_it_is_recorded(
     outcome: Outcome, message: str
 ) -> None:
-    simulation = Simulation(Gittins(1.0, budget=20), SQUARE, hyperparameters=MODEL)
+    simulation = Simulation(CostAware(1.0, budget=20), SQUARE, hyperparameters=MODEL)
     decision = simulation.ask()
     assert isinstance(decision, Decision)
     with pytest.raises(InputError, match=message):
@@ -689,14 +689,14 @@ def test_an_outcome_that_is_none_is_refused_before_it_is_recorded(
 
 
 def test_a_number_of_trials_that_is_none_is_refused_before_any_is_run() -> None:
-    method = Gittins(1.0, budget=20)
+    method = CostAware(1.0, budget=20)
     with pytest.raises(InputError, match=r"num_trials=2\.5: expected an integer >= 0"):
         simulate(method, SQUARE, lambda row, _: pytest.fail(str(row)), 2.5)  # type: ignore[arg-type]
 
 
 def test_a_cost_under_its_metric_is_refused_before_it_is_recorded() -> None:
     """There is one for the cost: the two would be told apart at the next decision only."""
-    simulation = Simulation(Gittins("seconds", budget=20), SQUARE, hyperparameters=MODEL)
+    simulation = Simulation(CostAware("seconds", budget=20), SQUARE, hyperparameters=MODEL)
     decision = simulation.ask()
     assert isinstance(decision, Decision)
     with pytest.raises(InputError, match="metrics has 'seconds': expected what a trial cost as"):
@@ -706,7 +706,7 @@ def test_a_cost_under_its_metric_is_refused_before_it_is_recorded() -> None:
 
 def test_an_input_that_has_no_logit_is_refused_before_it_is_recorded() -> None:
     space = Space.of([Range("share", 0.1, 0.9, logit_scale=True)])
-    simulation = Simulation(Gittins(1.0, budget=20), space, hyperparameters=MODEL)
+    simulation = Simulation(CostAware(1.0, budget=20), space, hyperparameters=MODEL)
     decision = simulation.ask()
     assert isinstance(decision, Decision)
     with pytest.raises(InputError, match=r"realized\['share'\]=1.0: .* strictly between 0 and 1"):
@@ -715,7 +715,7 @@ def test_an_input_that_has_no_logit_is_refused_before_it_is_recorded() -> None:
 
 
 def test_what_has_failed_is_not_learned_from() -> None:
-    simulation = Simulation(Gittins(1.0, budget=20), SQUARE, hyperparameters=MODEL)
+    simulation = Simulation(CostAware(1.0, budget=20), SQUARE, hyperparameters=MODEL)
     decision = simulation.ask()
     assert isinstance(decision, Decision)
     assert not simulation.tell(decision, Outcome(1.0, failed=True)).is_observed
@@ -727,7 +727,7 @@ def test_a_space_without_a_choice_is_refused() -> None:
     """Models have no columns then: trials were paid before that showed."""
     for space in (Space.of([]), Space.of([Fixed("x1", 1.0)])):
         with pytest.raises(InputError, match=r"have one value each: expected a range"):
-            Simulation(Gittins(1.0, budget=20), space)
+            Simulation(CostAware(1.0, budget=20), space)
 
 
 def test_a_query_that_has_no_law_is_refused_before_it_is_recorded() -> None:
@@ -742,7 +742,7 @@ def test_a_query_that_has_no_law_is_refused_before_it_is_recorded() -> None:
 
 
 def test_an_outcome_that_is_corrected_is_learned_from() -> None:
-    method = Gittins(1.0, budget=20, **FAST)
+    method = CostAware(1.0, budget=20, **FAST)
     run = simulate(method, SQUARE, measured, 6, hyperparameters=MODEL)
     best = run.recommend().trial_index
     assert best is not None
@@ -769,7 +769,7 @@ def test_of_a_flat_posterior_mean_what_was_tried_is_recommended(name: str) -> No
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"method": Gittins}, "method=.* expected a method such as"),
+        ({"method": CostAware}, "method=.* expected a method such as"),
         ({"space": [Range("x1", 0, 1)]}, "space=.* expected one that Space.of makes"),
         ({"hyperparameters": {"lengthscale": 0.3}}, "hyperparameters=.* FixedHyperparameters"),
         ({"constraints": ["e <= 5"]}, "constraints='e <= 5': expected a list of OutcomeConstr"),
@@ -788,12 +788,12 @@ def test_of_a_flat_posterior_mean_what_was_tried_is_recommended(name: str) -> No
 def test_fields_of_another_kind(given: dict[str, Any], message: str) -> None:
     """Past outcomes that nothing is learned from were paid again; the rest failed by and by."""
     with pytest.raises(InputError, match=message):
-        Simulation(**{"method": Gittins(1.0, budget=9.0), "space": SQUARE, **given})
+        Simulation(**{"method": CostAware(1.0, budget=9.0), "space": SQUARE, **given})
 
 
 def test_what_is_told_is_an_outcome_of_a_trial() -> None:
     """A plain number for an Outcome is the mistake next at hand, and parameters stay for ever."""
-    simulation = Simulation(Gittins(1.0, budget=9.0), SQUARE)
+    simulation = Simulation(CostAware(1.0, budget=9.0), SQUARE)
     decision = simulation.ask()
     assert isinstance(decision, Decision)
     other = replace(decision, parameters={"x1": 0.5})
@@ -810,7 +810,7 @@ def test_what_is_told_is_an_outcome_of_a_trial() -> None:
 
 
 @dataclass(frozen=True)
-class HeatedGittins(Gittins):
+class HeatedGittins(CostAware):
     """Trials cost more by a field of a user's own."""
 
     heat: float = 2.0
@@ -863,7 +863,7 @@ class HeatedTree(TreeSearch):
 
 
 @dataclass(frozen=True)
-class Surcharged(Gittins):
+class Surcharged(CostAware):
     """Learned costs of which every trial is expected to cost as much more."""
 
     def trial_costs(self, problem: Problem) -> CostModel:

@@ -17,10 +17,11 @@ from ax_costaware.core.simulation import Outcome
 from ax_costaware.core.switching import kept_settings, next_cost, switching_cost
 from ax_costaware.costs import WithSwitchingCost
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods import Gittins
+from ax_costaware.methods import CostAware
 from ax_costaware.queries import AffineCost, SwitchingCost
 from ax_costaware.space import Choice, Range, Space
 from ax_costaware.space.parameters import Row
+from tests.priced import method_of
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -31,9 +32,9 @@ CHANGES = {"oven": 5.0, "lamp": 2.0}
 QUICK: dict[str, Any] = {"num_restarts": 2, "raw_samples": 16}
 
 
-def gittins(base: Any = 1.0, **changes: Any) -> Gittins:
+def gittins(base: Any = 1.0, **changes: Any) -> CostAware:
     """A method that has switching costs."""
-    return Gittins(SwitchingCost(CHANGES, base), **{**QUICK, **changes})
+    return method_of(SwitchingCost(CHANGES, base), **{**QUICK, **changes})
 
 
 def row(oven: float, lamp: str = "red", days: float = 2.0) -> dict[str, Any]:
@@ -46,7 +47,7 @@ def past(*rows: Row, **changes: Any) -> list[PastTrial]:
     return [PastTrial(i, r, outcome=1.0, is_observed=True, **changes) for i, r in enumerate(rows)]
 
 
-def charged(trials: list[PastTrial], method: Gittins) -> list[float]:
+def charged(trials: list[PastTrial], method: CostAware) -> list[float]:
     """What trials are charged."""
     return [entry.charged for entry in ledger_of(trials, method)]
 
@@ -58,7 +59,7 @@ def test_a_trial_is_charged_its_switching_cost() -> None:
     assert charged(trials, gittins(AffineCost({"days": 0.5}))) == [1, 1, 6, 3, 8]
     entries = ledger_of(trials, gittins())
     assert [entry.switching_cost for entry in entries] == [0, 0, 5, 2, 7]
-    assert charged(trials, Gittins(1.0)) == [1.0] * 5
+    assert charged(trials, CostAware(1.0)) == [1.0] * 5
 
 
 def test_a_switching_cost_is_no_more_than_what_is_charged() -> None:
@@ -146,7 +147,7 @@ def test_search_and_ledger_agree_on_what_is_kept(
     """Settings that are alike are not the same; what is kept (None) comes back from the search."""
     space = Space.of([parameter])
     problem = Problem(space, tuple(past({"lot": before})))
-    method = Gittins(SwitchingCost({"lot": 5.0}, 1.0))
+    method = CostAware(SwitchingCost({"lot": 5.0}, 1.0))
     X = space.encode([{"lot": before if now is None else now}])
     (row,) = space.decode(X)
     cost = next_cost(method, problem, 1.0)
@@ -176,11 +177,11 @@ def test_what_a_trial_could_keep() -> None:
     many = Space.of([Range(f"x{i}", 0.0, 1.0) for i in range(5)])
     values = {f"x{i}": 0.5 for i in range(5)}
     problem = Problem(many, tuple(past(values)))
-    kept = kept_settings(problem, Gittins(SwitchingCost(dict.fromkeys(values, 1.0), 1.0)))
+    kept = kept_settings(problem, CostAware(SwitchingCost(dict.fromkeys(values, 1.0), 1.0)))
     assert [len(one) for one in kept] == [1, 1, 1, 1, 1, 5]
 
 
-def run(method: Gittins, num_trials: int) -> Simulation:
+def run(method: CostAware, num_trials: int) -> Simulation:
     """A run whose best oven is at 230 degrees."""
     simulation = Simulation(method, SPACE)
     for _ in range(num_trials):
@@ -281,7 +282,9 @@ def test_settings_are_kept_within_an_equality() -> None:
         equalities=[({"a": 1.0, "b": 1.0, "c": 1.0}, 1.0)],
     )
     cost = SwitchingCost({"a": 50.0}, 1.0)
-    simulation = Simulation(Gittins(cost, lmbda=1e-6, stop=False, initial_trials=3, **QUICK), space)
+    simulation = Simulation(
+        CostAware(cost, lmbda=1e-6, stop=False, initial_trials=3, **QUICK), space
+    )
     for _ in range(5):
         decision = simulation.ask()
         assert isinstance(decision, Decision)
@@ -303,13 +306,13 @@ def test_settings_are_kept_within_an_equality() -> None:
 )
 def test_changes_fit_the_experiment(cost: SwitchingCost, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        Simulation(Gittins(cost), SPACE)
+        Simulation(CostAware(cost), SPACE)
 
 
 @pytest.mark.parametrize("base", [None, 0.0, AffineCost({0: 1.0}), ""])
 def test_a_base_is_a_cost(base: Any) -> None:
     with pytest.raises(InputError, match=r"base|cost=AffineCost"):
-        Gittins(SwitchingCost(CHANGES, base))
+        CostAware(SwitchingCost(CHANGES, base))
 
 
 def test_optimisers_hold_columns() -> None:

@@ -19,7 +19,7 @@ from ax_costaware.costs import log_cost_function
 from ax_costaware.costs.declared import DeclaredCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.costs import _cheapest, check_cost
-from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.gittins import CostAware
 from ax_costaware.queries.costs import AffineCost, ConstantCost, Cost, ProductCost, TableCost
 from ax_costaware.space.parameters import Choice, Fixed, Range
 from ax_costaware.space.space import Space
@@ -78,7 +78,7 @@ COSTS = [
 
 def cost_of_points(cost: Any, space: Space = SPACE) -> Any:
     """The cost as the Gittins method takes it."""
-    model = Gittins(cost).trial_costs(Problem(space))
+    model = CostAware(cost).trial_costs(Problem(space))
     assert isinstance(model, DeclaredCost)
     return model.costs
 
@@ -95,7 +95,7 @@ def test_costs_at_valid_points_are_those_of_the_parameterizations(
 ) -> None:
     """For every kind of cost and parameter."""
     found = cost_of_points(cost)(points)
-    expected = points.new_tensor([Gittins(cost).cost_at(row) for row in SPACE.decode(points)])
+    expected = points.new_tensor([CostAware(cost).cost_at(row) for row in SPACE.decode(points)])
     assert torch.allclose(found, expected, rtol=1e-9)
     batched = cost_of_points(cost)(points.reshape(4, 32, -1))
     assert torch.equal(batched, found.reshape(4, 32))
@@ -358,7 +358,7 @@ def test_a_function_is_asked_once_for_a_point_of_finitely_many() -> None:
         asked.append(tuple(x.values()))
         return 1.0 + "uvwxyz".index(x["base"]) + x["conc"]
 
-    simulation = Simulation(Gittins(price, budget=60.0, initial_trials=4), space)
+    simulation = Simulation(CostAware(price, budget=60.0, initial_trials=4), space)
     for _ in range(6):
         decision = simulation.ask()
         assert isinstance(decision, Decision)
@@ -392,7 +392,7 @@ def test_a_price_list_finds_what_the_function_finds(monkeypatch: pytest.MonkeyPa
     assert torch.allclose(found(X), cost_of_points(function, space)(X), rtol=1e-9)
     made: list[list[Any]] = []
     for declared in (cost, function):
-        simulation = Simulation(Gittins(declared, budget=60.0, initial_trials=4), space)
+        simulation = Simulation(CostAware(declared, budget=60.0, initial_trials=4), space)
         rows = []
         for _ in range(7):
             decision = simulation.ask()

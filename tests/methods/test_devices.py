@@ -10,7 +10,7 @@ import torch
 
 from ax_costaware.core import OutcomeConstraint, Simulation, simulate
 from ax_costaware.core.simulation import Outcome
-from ax_costaware.methods import ControlSets, Gittins, UnknownCosts
+from ax_costaware.methods import ControlSets, CostAware, UnknownCosts
 from ax_costaware.queries import SwitchingCost
 from ax_costaware.space import Choice, Range, Space
 from tests.core.test_simulation import CASES, FAST, Case, with_cost
@@ -69,10 +69,10 @@ DEVICE_CASES = {
         CASES["control sets"].method, toy.SPACE, emitting, toy.MODEL, {}
     ),
     "equations": Case(
-        Gittins(1.0, budget=14.0, initial_trials=3, **FAST), SIMPLEX, lambda: with_cost, None, {}
+        CostAware(1.0, budget=14.0, initial_trials=3, **FAST), SIMPLEX, lambda: with_cost, None, {}
     ),
     "choices": Case(
-        Gittins(SwitchingCost({"x1": 1.0}, base=1.0), budget=14.0, initial_trials=3, **FAST),
+        CostAware(SwitchingCost({"x1": 1.0}, base=1.0), budget=14.0, initial_trials=3, **FAST),
         Space.of([Range("x1", 0, 1), Range("x2", 0, 4, is_integer=True), Choice("x3", ("a", "b"))]),
         lambda: with_cost,
         None,

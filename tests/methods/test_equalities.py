@@ -20,8 +20,8 @@ from ax_costaware.core.simulation import Outcome
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods import (
     ControlSets,
+    CostAware,
     CostlyFeedback,
-    Gittins,
     IndirectQueries,
     LargestValuePerCost,
     Method,
@@ -36,6 +36,7 @@ from ax_costaware.queries.costs import AffineCost
 from ax_costaware.queries.marginals import Uniform
 from ax_costaware.space import Choice, Fixed, Range, Space
 from ax_costaware.space.parameters import Parameter
+from tests.priced import method_of
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -74,12 +75,12 @@ def on_the_plant(row: Any, measure: bool) -> Outcome:
 
 METHODS: dict[str, tuple[Method, Space, FixedHyperparameters | None]] = {
     "gittins": (
-        Gittins(AffineCost({"a": 1.0}, fixed=0.5), budget=14.0, initial_trials=3, **FAST),
+        CostAware(AffineCost({"a": 1.0}, fixed=0.5), budget=14.0, initial_trials=3, **FAST),
         MIXTURE,
         MODEL,
     ),
     "gittins, the index": (
-        Gittins(1.0, lmbda=1e-3, acquisition="gittins", initial_trials=3, **FAST),
+        method_of(1.0, lmbda=1e-3, acquisition="gittins", initial_trials=3, **FAST),
         MIXTURE,
         MODEL,
     ),

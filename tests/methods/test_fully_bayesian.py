@@ -12,10 +12,11 @@ from botorch.models.model import Model
 from ax_costaware.core import Decision, Stop, simulate
 from ax_costaware.core.problem import Pending, Problem
 from ax_costaware.core.simulation import Outcome
-from ax_costaware.methods import ControlSets, Gittins, Method
+from ax_costaware.methods import ControlSets, Method
 from ax_costaware.models import expectation_posterior
 from ax_costaware.space import Range, Space
 from tests.methods.control_sets import toy
+from tests.priced import method_of
 from tests.saas import NUM_SAMPLES, saas_model
 
 UNIT = Space.of([Range("x1", 0, 1), Range("x2", 0, 1)])
@@ -33,7 +34,7 @@ def problem_of(name: str) -> tuple[Method, Problem]:
     if name == "control sets":
         sets = ControlSets(toy.CONTROL_SETS, toy.MARGINALS, budget=100, **toy.FAST)
         return sets, toy.run(sets, 8).problem()
-    method = Gittins(1.0, budget=100, acquisition=name, initial_trials=6, **FAST)
+    method = method_of(1.0, budget=100, acquisition=name, initial_trials=6, **FAST)
     return method, simulate(method, UNIT, hill, 6).problem()
 
 

@@ -25,7 +25,7 @@ from gpytorch.priors import GammaPrior, LogNormalPrior
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods import Gittins
+from ax_costaware.methods import CostAware
 from ax_costaware.models import (
     ConditionalMeanProcess,
     DefaultGP,
@@ -68,9 +68,9 @@ def test_it_is_botorchs_model_with_another_kernel(known: bool) -> None:
 
 
 def test_the_gittins_method_has_it_unless_another_is_asked_for() -> None:
-    assert Gittins(1.0).model().model_class is MaternGP
-    assert Gittins(1.0, kernel="squared_exponential").model().model_class is DefaultGP
-    assert Gittins(1.0, kernel="matern").model(Gittins(1.0).model()).model_class is MaternGP
+    assert CostAware(1.0).model().model_class is MaternGP
+    assert CostAware(1.0, kernel="squared_exponential").model().model_class is DefaultGP
+    assert CostAware(1.0, kernel="matern").model(CostAware(1.0).model()).model_class is MaternGP
 
 
 def test_hyperparameters_keep_their_values_and_their_bounds() -> None:

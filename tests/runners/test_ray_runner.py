@@ -24,7 +24,7 @@ from ax.exceptions.core import UserInputError
 from ax.storage.json_store.decoder import object_from_json
 from ax.storage.json_store.encoder import object_to_json
 
-from ax_costaware import gittins_strategy, query, spending
+from ax_costaware import cost_aware_strategy, query, spending
 from ax_costaware.ax_bridge.records import outcome_record
 from ax_costaware.metrics import CostMetric, ReportedMetric
 from ax_costaware.runners.ray_runner import RayRunner
@@ -80,7 +80,7 @@ def attached(function: Any, **options: Any) -> tuple[Client, RayRunner, Trial]:
     client = Client()
     client.configure_experiment([RangeParameterConfig("x", (0, 1), "float")], name="toy")
     client.configure_optimization("y")
-    client.set_generation_strategy(gittins_strategy(cost=2.0))
+    client.set_generation_strategy(cost_aware_strategy(cost=2.0))
     runner = RayRunner(function, namespace="tests", **options)
     client.configure_runner(runner)
     client.configure_metrics([ReportedMetric("y")])

@@ -20,7 +20,7 @@ from ax.core.trial import Trial
 from ax.core.trial_status import TrialStatus
 from ax.exceptions.core import UserInputError
 
-from ax_costaware import gittins_strategy, query, spending
+from ax_costaware import cost_aware_strategy, query, spending
 from ax_costaware.ax_bridge.records import outcome_record
 from ax_costaware.metrics import CostMetric, ReportedMetric
 from ax_costaware.runners import sending, submitit_runner
@@ -54,7 +54,7 @@ def attached(runner: SubmititRunner) -> tuple[Client, Trial]:
     client = Client()
     client.configure_experiment([RangeParameterConfig("x", (0, 1), "float")], name="toy")
     client.configure_optimization("y")
-    client.set_generation_strategy(gittins_strategy(cost=2.0))
+    client.set_generation_strategy(cost_aware_strategy(cost=2.0))
     client.configure_runner(runner)
     client.configure_metrics([ReportedMetric("y")])
     return client, client._experiment.trials[client.attach_trial({"x": 0.5})]

@@ -17,7 +17,7 @@ from ax_costaware import (
     complete_trial,
     control_set_parameter,
     control_set_strategy,
-    gittins_strategy,
+    cost_aware_strategy,
     query,
     recommend,
     spending,
@@ -271,7 +271,7 @@ def test_a_parameter_that_is_only_called_like_control_sets(runner: Any) -> None:
         ]
     )
     client.configure_optimization(objective="y")
-    client.set_generation_strategy(gittins_strategy(cost=1.0, budget=9.0))
+    client.set_generation_strategy(cost_aware_strategy(cost=1.0, budget=9.0))
     client.configure_runner(runner(run))
     client.configure_metrics([ReportedMetric("y")])
     orchestrate(client, trials=1)

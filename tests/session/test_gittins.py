@@ -16,7 +16,7 @@ from ax.storage.sqa_store.db import (
     init_engine_and_session_factory,
 )
 
-from ax_costaware import AffineCost, FixedHyperparameters, gittins_strategy
+from ax_costaware import AffineCost, FixedHyperparameters, cost_aware_strategy
 from ax_costaware.session import complete_trial, query, recommend, spending
 
 from .conftest import KINDS, behind
@@ -43,7 +43,7 @@ def make(cost: Any, storage_config: StorageConfig | None = None, **options: Any)
     )
     client.configure_optimization(objective="growth")
     client.configure_tracking_metrics(["hours"])
-    client.set_generation_strategy(gittins_strategy(cost, **{"budget": 60.0, **FAST, **options}))
+    client.set_generation_strategy(cost_aware_strategy(cost, **{"budget": 60.0, **FAST, **options}))
     return client
 
 

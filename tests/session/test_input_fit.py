@@ -17,7 +17,7 @@ from ax_costaware import (
     JointEmpirical,
     Learned,
     Uniform,
-    gittins_strategy,
+    cost_aware_strategy,
     input_fit,
 )
 from ax_costaware.queries.input_fit import conditional_fit_of
@@ -170,6 +170,6 @@ def test_bad_arguments_are_refused(arguments: dict[str, Any], message: str) -> N
 
 def test_other_strategies_are_refused() -> None:
     client = make_client([])
-    client.set_generation_strategy(gittins_strategy(cost=1.0, lmbda=0.1))
+    client.set_generation_strategy(cost_aware_strategy(cost=1.0, lmbda=0.1))
     with pytest.raises(UserInputError, match="control_set_strategy"):
         input_fit(client)

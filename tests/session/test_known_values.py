@@ -48,7 +48,7 @@ def attach_grid(client: Client, steps: int = 6, **more: Any) -> None:
 @pytest.mark.parametrize("heat", [0.0, 0.6, 1.0])
 def test_gittins(heat: float) -> None:
     """Of what was tried the best that day, which need not be the best of all days."""
-    client = client_of(ac.gittins_strategy(cost=1.0, **FAST))
+    client = client_of(ac.cost_aware_strategy(cost=1.0, **FAST))
     attach_grid(client)
     found = ac.recommend(client, fixed_parameters={"heat": heat})
     assert found.parameters["heat"] == heat
@@ -179,7 +179,7 @@ def test_what_is_refused(fixed: Any, message: str) -> None:
     soil = ChoiceParameterConfig(
         "soil", values=["clay", "sand"], parameter_type="str", is_ordered=True
     )
-    client = client_of(ac.gittins_strategy(cost=1.0, **FAST), soil)
+    client = client_of(ac.cost_aware_strategy(cost=1.0, **FAST), soil)
     attach_grid(client, 2, soil="clay")
     with pytest.raises(UserInputError, match=message):
         ac.recommend(client, fixed_parameters=fixed)

@@ -20,7 +20,7 @@ from ax_costaware import (
     spending,
 )
 from ax_costaware.ax_bridge.records import outcome_record, values_in_data
-from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.gittins import CostAware
 from ax_costaware.metrics import CostMetric
 from tests.session.conftest import ARM, KINDS, REALIZED, SETTINGS, behind, strategy_with
 from tests.session.test_whole_parameterization import LEARNED, make
@@ -64,7 +64,7 @@ def test_a_control_set_of_unknown_cost_needs_one(kind: str, client: Client) -> N
 
 def test_a_learned_cost_is_more_than_its_switching_cost() -> None:
     """By what ran before, and before anything is written; also of what was given up."""
-    client = make(Gittins(SwitchingCost({"water": 20.0}, base="hours"), budget=200.0), trials=3)
+    client = make(CostAware(SwitchingCost({"water": 20.0}, base="hours"), budget=200.0), trials=3)
     complete_trial(client, 0, 1.0, cost=3.0)
     trials, whole = client._experiment.trials, "a finite number > 20, what trial 1 has cost as a"
     message = f"cost=20.0: expected {whole} whole; the 20 of its switching cost is part of it"

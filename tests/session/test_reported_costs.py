@@ -17,15 +17,15 @@ from ax_costaware import (
     AffineCost,
     attach_table,
     complete_trial,
+    cost_aware_strategy,
     exclude_trial,
-    gittins_strategy,
     report_cost,
     should_stop,
     spending,
 )
 from ax_costaware.core.account import ledger_of
 from ax_costaware.core.history import PastTrial
-from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.gittins import CostAware
 from tests.ax.gittins_toy import FAST, make_client
 
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -90,7 +90,7 @@ def test_costs_under_another_metric(tmp_path: Path) -> None:
     ((running, _),) = client.get_next_trials(max_trials=1).items()
     client.save_to_json_file(str(tmp_path / "seconds.json"))
     client = Client.load_from_json_file(str(tmp_path / "seconds.json"))
-    client.set_generation_strategy(gittins_strategy("hours", budget=9.0, **FAST))
+    client.set_generation_strategy(cost_aware_strategy("hours", budget=9.0, **FAST))
     check_refused(
         client,
         re.escape("cost='hours': the costs of trials [0, 1, 2, 3, 4] were reported as 'seconds'")
@@ -118,5 +118,5 @@ def test_expectations_in_another_unit() -> None:
     for metric, expected in (("seconds", 2.0), (None, 3600.0)):
         known = record if metric is None else {**record, "cost_metric": metric}
         trial = PastTrial(0, {"x": 1.0}, status="RUNNING", record=known)
-        (entry,) = ledger_of([trial], Gittins(AffineCost({"x": 2.0})))
+        (entry,) = ledger_of([trial], CostAware(AffineCost({"x": 2.0})))
         assert entry.expected_cost == expected

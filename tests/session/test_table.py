@@ -163,17 +163,17 @@ def test_fewer_than_the_initial_trials() -> None:
 def test_trials_of_an_earlier_strategy_count() -> None:
     """Its model has chosen most of them: the next strategy draws no quasi-random ones on top."""
     client = make_client("gittins")
-    client.set_generation_strategy(ac.gittins_strategy(1.0, initial_trials=2, **FAST))
+    client.set_generation_strategy(ac.cost_aware_strategy(1.0, initial_trials=2, **FAST))
     for _ in range(5):
         complete(client, "gittins", *client.get_next_trials(max_trials=1).popitem())
-    client.set_generation_strategy(ac.gittins_strategy(1.0, initial_trials=4, **FAST))
+    client.set_generation_strategy(ac.cost_aware_strategy(1.0, initial_trials=4, **FAST))
     assert decide(client)[1]["record"]["phase"] == "rule"
 
 
 @pytest.mark.parametrize("by_table", [True, False])
 def test_attached_trials_need_not_count(by_table: bool) -> None:
     client = make_client("gittins")
-    strategy = ac.gittins_strategy(1.0, initial_trials=2, count_attached=False, **FAST)
+    strategy = ac.cost_aware_strategy(1.0, initial_trials=2, count_attached=False, **FAST)
     client.set_generation_strategy(strategy)
     attach = ac.attach_table if by_table else attach_one_by_one
     attach(client, table_of("gittins", 4))
@@ -183,7 +183,7 @@ def test_attached_trials_need_not_count(by_table: bool) -> None:
         complete(client, "gittins", index, arm)
     assert decide(client)[1]["record"]["phase"] == "rule"
     with pytest.raises(UserInputError, match="count_attached=1: expected True or False"):
-        ac.gittins_strategy(1.0, count_attached=1)  # type: ignore[arg-type]
+        ac.cost_aware_strategy(1.0, count_attached=1)  # type: ignore[arg-type]
 
 
 def test_what_does_not_count() -> None:
@@ -244,7 +244,7 @@ def mixed_client(tmp_path: Path | None = None) -> Client:
     )
     client.configure_optimization(objective="-loss")
     client.configure_tracking_metrics(["seconds", "other"])
-    client.set_generation_strategy(ac.gittins_strategy("seconds", initial_trials=3, **FAST))
+    client.set_generation_strategy(ac.cost_aware_strategy("seconds", initial_trials=3, **FAST))
     return client
 
 
@@ -395,7 +395,7 @@ def test_switching_costs_are_paid_where_rows_are(charge: bool, before: bool) -> 
     """A row's, after the trials that there are, is part of its cost; those of free ones are not."""
     client = mixed_client()
     cost = ac.SwitchingCost({"soil": 15.0}, base="seconds")
-    client.set_generation_strategy(ac.gittins_strategy(cost, initial_trials=3, **FAST))
+    client.set_generation_strategy(ac.cost_aware_strategy(cost, initial_trials=3, **FAST))
     if before:
         arm = {"x": 0.4, "rate": 0.1, "count": 2, "soil": "sand", "field": "north"}
         ac.complete_trial(client, client.attach_trial(arm), 1.0, cost=20.0)
@@ -410,7 +410,7 @@ def test_switching_costs_are_paid_where_rows_are(charge: bool, before: bool) -> 
 
 def test_what_does_not_fit_the_experiment_is_no_rows_fault() -> None:
     client = make_client("gittins")
-    client.set_generation_strategy(ac.gittins_strategy(ac.AffineCost({"w": 1.0}, fixed=1.0)))
+    client.set_generation_strategy(ac.cost_aware_strategy(ac.AffineCost({"w": 1.0}, fixed=1.0)))
     with pytest.raises(UserInputError, match="w") as refusal:
         ac.attach_table(client, table_of("gittins"))
     assert "row" not in str(refusal.value)

@@ -22,7 +22,7 @@ from ax.storage.json_store.save import save_experiment
 
 from ax_costaware.ax_bridge.records import RECORD, outcome_record
 from ax_costaware.core.method import Method
-from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.gittins import CostAware
 from ax_costaware.queries import AffineCost, SwitchingCost
 from ax_costaware.session import (
     OutOfBoundsWarning,
@@ -36,8 +36,8 @@ from ax_costaware.session import (
 from .conftest import KINDS, behind, strategy_with
 
 ARM: dict[str, Any] = {"water": 0.25, "plants": 2}
-KNOWN = Gittins(cost=AffineCost({"plants": 1.5}, fixed=0.5), budget=20.0)
-LEARNED = Gittins(cost="hours", budget=20.0)
+KNOWN = CostAware(cost=AffineCost({"plants": 1.5}, fixed=0.5), budget=20.0)
+LEARNED = CostAware(cost="hours", budget=20.0)
 
 
 def make(settings: Method, metric: bool = True, trials: int = 1) -> Client:
@@ -88,7 +88,7 @@ def test_query_names_every_parameter() -> None:
 
 def test_query_of_a_trial_with_a_switching_cost() -> None:
     """What is expected is what the ledger expects, switching costs included."""
-    client = make(Gittins(SwitchingCost({"water": 4.0}, KNOWN.cost), budget=20.0), trials=2)
+    client = make(CostAware(SwitchingCost({"water": 4.0}, KNOWN.cost), budget=20.0), trials=2)
     assert [query(client, i).expected_cost for i in range(2)] == [3.5, 7.5]
     assert [entry.expected_cost for entry in spending(client).entries] == [3.5, 7.5]
 
@@ -280,7 +280,7 @@ def test_frame_keeps_the_columns() -> None:
 
 
 def test_free_initial_trials_still_report_their_cost() -> None:
-    client = make(Gittins(cost="hours", budget=20.0, charge_initial=False), trials=2)
+    client = make(CostAware(cost="hours", budget=20.0, charge_initial=False), trials=2)
     complete_trial(client, 0, raw_data=1.0, cost=2.0)
     first, second = spending(client).entries
     assert (first.reported_cost, first.charged, second.charged) == (2.0, 0.0, 0.0)

@@ -152,7 +152,7 @@ CASES: dict[str, Case] = {
     ),
     "gittins": Case(
         lambda: _floats(("x1", "x2")),
-        lambda: ac.gittins_strategy("hours", budget=20.0, initial_trials=4, stop=False, **FAST),
+        lambda: ac.cost_aware_strategy("hours", budget=20.0, initial_trials=4, stop=False, **FAST),
         _complete_with_cost,
         ("hours",),
     ),

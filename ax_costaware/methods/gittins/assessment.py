@@ -27,12 +27,12 @@ from ax_costaware.methods.gittins.prices import (
     relative_lambda,
 )
 from ax_costaware.methods.gittins.rules import ImprovementPerCostStop
-from ax_costaware.methods.gittins.search import PER_COST, Search
+from ax_costaware.methods.gittins.search import GITTINS, PER_COST, Search
 from ax_costaware.models import FunctionalPosterior, LogNormalCostModel
 from ax_costaware.space.parameters import Value
 
 if TYPE_CHECKING:
-    from ax_costaware.methods.gittins import Gittins, StopRule
+    from ax_costaware.methods.gittins import CostAware, StopRule
 
 
 _PROVISIONAL = (
@@ -112,7 +112,7 @@ class Assessment:
         return "a point that was not tried" if trial is None else f"trial {trial}"
 
 
-def assess(method: Gittins, problem: Problem, rule: StopRule | None) -> Assessment:
+def assess(method: CostAware, problem: Problem, rule: StopRule | None) -> Assessment:
     """The trial that is most worth its cost, and whether a rule would run it.
 
     Args:
@@ -152,7 +152,7 @@ def assess(method: Gittins, problem: Problem, rule: StopRule | None) -> Assessme
         if method.acquisition == "log_nei_per_cost":
             criterion, found = search.best_improvement(reach)
         else:
-            if method.acquisition == "gittins":
+            if method.acquisition == GITTINS:
                 criterion = search.index(price)
             else:
                 criterion = search.improvement(reach, _cost_exponent(method, money))
@@ -170,7 +170,7 @@ def assess(method: Gittins, problem: Problem, rule: StopRule | None) -> Assessme
             compared = sign * looked_at, rule.price(price)
             if stops and rule.lmbda is None and is_provisional(method, problem):
                 stops, reason = False, _PROVISIONAL
-        if method.acquisition == "gittins" and under_way is not None and index <= reach:
+        if method.acquisition == GITTINS and under_way is not None and index <= reach:
             # Beside what is under evaluation nothing is worth the price: the trial that would
             # be at the highest price below it, and not once more one that is pending.
             found = search.best(search.improvement(reach)) or found
@@ -192,7 +192,7 @@ def assess(method: Gittins, problem: Problem, rule: StopRule | None) -> Assessme
     )
 
 
-def _towards_feasible(search: Search[Gittins], assessment: Assessment) -> Assessment:
+def _towards_feasible(search: Search[CostAware], assessment: Assessment) -> Assessment:
     """The trial that is likeliest to be feasible per cost; what it is worth is asked later."""
     found = search.best(search.likeliest())
     if found is None:
@@ -205,7 +205,7 @@ def _towards_feasible(search: Search[Gittins], assessment: Assessment) -> Assess
     )
 
 
-def _cost_exponent(method: Gittins, money: Money) -> float:
+def _cost_exponent(method: CostAware, money: Money) -> float:
     """Power of the cost that an improvement is divided by."""
     if method.acquisition != "log_ei_cost_cooling":
         return 1.0
@@ -215,7 +215,7 @@ def _cost_exponent(method: Gittins, money: Money) -> float:
 
 
 def _index_at(
-    search: Search[Gittins],
+    search: Search[CostAware],
     best: float,
     criterion: AcquisitionFunction | None,
     point: Tensor,
@@ -233,7 +233,7 @@ def _index_at(
 
 
 def _asked(
-    search: Search[Gittins],
+    search: Search[CostAware],
     rule: StopRule,
     found: Optimum[float],
     index_at: Callable[[Tensor, float], float],
@@ -252,14 +252,14 @@ def _asked(
         # Its index at that price is on the same side of the incumbent.
         return rule.decide(found.value, price), index_at(found.point, own)
     index = index_at(found.point, price)
-    if acquisition != "gittins" or own != price:
+    if acquisition != GITTINS or own != price:
         other = search.best(search.index(own))
         index = index if other is None else other.value
     return rule.decide(index, best, price), index
 
 
 def _decision(
-    search: Search[Gittins],
+    search: Search[CostAware],
     assessment: Assessment,
     found: Optimum[float],
     index: float | None = None,
@@ -320,7 +320,7 @@ def _decision(
 
 
 def _why(
-    method: Gittins,
+    method: CostAware,
     assessment: Assessment,
     index: float | None,
     price: float | None,
@@ -334,7 +334,7 @@ def _why(
             f"{assessment.named} has {assessment.chance:.3g}."
         )
     first = f"Its Gittins index, {index:.6g}, is the best"
-    if method.acquisition != "gittins":
+    if method.acquisition != GITTINS:
         per = "per unit of cost" if method.acquisition in PER_COST else _BY_COST
         first = f"It has the largest expected improvement {per}; its Gittins index is {index:.6g}"
     last = "" if chance is None else f" It is feasible with a probability of {chance:.3g}."

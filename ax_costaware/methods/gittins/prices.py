@@ -23,7 +23,7 @@ from ax_costaware.core.switching import switching_costs
 from ax_costaware.methods.gittins.search import Search
 
 if TYPE_CHECKING:
-    from ax_costaware.methods.gittins import Gittins
+    from ax_costaware.methods.gittins import CostAware
 
 
 HELD = "lambda_held"
@@ -34,7 +34,7 @@ _LEAST = 1e-9
 for at all together: any price is right that turns none away."""
 
 
-def price_of_cost(search: Search[Gittins], relative: float | None, best_f: float) -> float:
+def price_of_cost(search: Search[CostAware], relative: float | None, best_f: float) -> float:
     """Lambda for the next decision.
 
     Args:
@@ -66,7 +66,7 @@ def price_of_cost(search: Search[Gittins], relative: float | None, best_f: float
     return max(solved, _LEAST * float(sigmas.max()) / float(costs[payable].mean()))
 
 
-def is_provisional(method: Gittins, problem: Problem) -> bool:
+def is_provisional(method: CostAware, problem: Problem) -> bool:
     """Whether lambda is found from a budget, and fewer than two different outcomes are known.
 
     They say nothing of the unit of the objective, so that such a price is any.
@@ -74,7 +74,7 @@ def is_provisional(method: Gittins, problem: Problem) -> bool:
     return method.lambda_source == "budget" and len({t.outcome for t in problem.observed}) < 2
 
 
-def relative_lambda(method: Gittins, problem: Problem) -> float | None:
+def relative_lambda(method: CostAware, problem: Problem) -> float | None:
     """The lambda of a decay that is in force, in its own unit; None without a decay."""
     if method.decay is None:
         return None
@@ -85,7 +85,7 @@ def relative_lambda(method: Gittins, problem: Problem) -> float | None:
     return min([initial, *(float(d["next_relative_lambda"]) for d in past[begun:])])
 
 
-def _scale(search: Search[Gittins]) -> float:
+def _scale(search: Search[CostAware]) -> float:
     """Standard deviation of the outcomes so far per mean cost of the trials so far."""
     method, problem = search.method, search.problem
     outcomes = [t.outcome for t in problem.observed if t.outcome is not None]
@@ -105,7 +105,7 @@ def _scale(search: Search[Gittins]) -> float:
     return spread / statistics.fmean(costs)
 
 
-def _boxes(search: Search[Gittins]) -> tuple[Tensor, Tensor, Tensor]:
+def _boxes(search: Search[CostAware]) -> tuple[Tensor, Tensor, Tensor]:
     """Means (larger is better), standard deviations and costs of points all over the space."""
     points = search.boxes
     with torch.no_grad():
@@ -113,7 +113,7 @@ def _boxes(search: Search[Gittins]) -> tuple[Tensor, Tensor, Tensor]:
     return mean, variance.sqrt(), search.costs(points)
 
 
-def _held_lambda(search: Search[Gittins]) -> float | None:
+def _held_lambda(search: Search[CostAware]) -> float | None:
     """Lambda of the first decision since the budget and the objective are these, if it is held."""
     method, goal = search.method, search.problem.goal
     if method.rule is None or method.budget is None:
@@ -130,7 +130,7 @@ def _held_lambda(search: Search[Gittins]) -> float | None:
     return held
 
 
-def _decisions(method: Gittins, problem: Problem, source: str) -> Iterator[Mapping[str, Any]]:
+def _decisions(method: CostAware, problem: Problem, source: str) -> Iterator[Mapping[str, Any]]:
     """What was recorded of decisions whose lambda came from ``source``, by trial index.
 
     Those at costs in another metric are left out: their lambda is in another unit.

@@ -43,6 +43,9 @@ from ax_costaware.space.parameters import Value
 
 Priced = TypeVar("Priced", bound=PricedMethod)
 
+GITTINS = "gittins"
+"""The acquisition function of ``Gittins``: the index."""
+
 PER_COST = ("log_ei_per_cost", "log_nei_per_cost")
 """Acquisition functions that are an improvement per unit of cost."""
 

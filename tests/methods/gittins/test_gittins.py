@@ -16,13 +16,14 @@ from ax_costaware.core import Decision, PastTrial, Problem, Simulation
 from ax_costaware.core.model import FixedHyperparameters
 from ax_costaware.core.simulation import Outcome
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.gittins import CostAware
 from ax_costaware.methods.gittins.assessment import assess
 from ax_costaware.methods.gittins.prices import relative_lambda
 from ax_costaware.methods.gittins.rules import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.methods.gittins.search import Search
 from ax_costaware.queries.costs import AffineCost
 from ax_costaware.space import Choice, Range, Space
+from tests.priced import method_of
 from tests.repeats import mostly_slow
 
 BAD_ARGUMENTS: list[tuple[dict[str, Any], str]] = [
@@ -47,7 +48,7 @@ BAD_ARGUMENTS: list[tuple[dict[str, Any], str]] = [
         {"stop": GittinsStop()},
         "stop=GittinsStop.* has no lmbda, and lambda decays",
     ),
-    ({"acquisition": "ei"}, r"acquisition='ei': expected one of \['gittins'"),
+    ({"acquisition": "ei"}, r"acquisition='ei': expected one of \['log_nei_per_cost'"),
     ({"kernel": "rbf"}, r"kernel='rbf': expected one of \['matern'"),
     ({"acquisition": "log_ei_cost_cooling"}, "with budget=None"),
     ({"cost_model": "tree"}, r"cost_model='tree': expected one of \['gp', 'linear', 'trend'\]"),
@@ -67,7 +68,7 @@ BAD_ARGUMENTS: list[tuple[dict[str, Any], str]] = [
 def test_bad_arguments(change: dict[str, Any], message: str) -> None:
     """Each message names the argument, what it got and what it takes."""
     with pytest.raises(InputError, match=message):
-        Gittins(**{"cost": 1.0, **change})
+        method_of(**{"cost": 1.0, **change})
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ def test_bad_arguments(change: dict[str, Any], message: str) -> None:
 )
 def test_where_lambda_comes_from(change: dict[str, Any], source: str, rule: Any) -> None:
     """Given, or from the budget, or decaying; and a rule wherever there is a price to stop at."""
-    method = Gittins(cost=1.0, **change)
+    method = method_of(cost=1.0, **change)
     assert (method.lambda_source, method.rule) == (source, rule)
     assert (method.decay is not None) == (source == "decay")
 
@@ -113,31 +114,31 @@ def test_a_decay_begins_at_its_own_price(initial: float, price: float) -> None:
         for i, (before, after) in enumerate(prices)
     ]
     problem = Problem(Space.of([Range("x", 0.0, 1.0)]), tuple(trials))
-    assert relative_lambda(Gittins(1.0, decay=GittinsDecay(initial)), problem) == price
+    assert relative_lambda(method_of(1.0, decay=GittinsDecay(initial)), problem) == price
     # A price of another unit of cost is none of this one.
     trials = [replace(t, record={**t.record, "cost_metric": "seconds"}) for t in trials]
     problem = replace(problem, trials=tuple(trials))
     for metric, expected in (("seconds", price), ("hours", initial)):
-        method = Gittins(metric, decay=GittinsDecay(initial))
+        method = method_of(metric, decay=GittinsDecay(initial))
         assert relative_lambda(method, problem) == expected
 
 
 def test_costs_at_a_parameterization() -> None:
     """Numbers, value objects and functions; a metric's are not known."""
-    assert Gittins(2).cost_at({}) == 2.0
-    assert Gittins(AffineCost({"x": 2.0})).cost_at({"x": 3, "y": "a"}) == 6.0
-    assert Gittins(lambda x: np.float32(x["x"])).cost_at({"x": 1.5}) == 1.5
-    assert Gittins("hours").cost_metric == "hours"
-    assert Gittins("hours").cost_at({}) is None
+    assert CostAware(2).cost_at({}) == 2.0
+    assert CostAware(AffineCost({"x": 2.0})).cost_at({"x": 3, "y": "a"}) == 6.0
+    assert CostAware(lambda x: np.float32(x["x"])).cost_at({"x": 1.5}) == 1.5
+    assert CostAware("hours").cost_metric == "hours"
+    assert CostAware("hours").cost_at({}) is None
     with pytest.raises(InputError, match=r"cost=AffineCost.* at {'x': -1.0}"):
-        Gittins(AffineCost({"x": 2.0})).cost_at({"x": -1.0})
+        CostAware(AffineCost({"x": 2.0})).cost_at({"x": -1.0})
     with pytest.raises(InputError, match=r"cost gave 'dear' for {'x': 1}"):
-        Gittins(lambda x: "dear").cost_at({"x": 1})  # type: ignore[arg-type, return-value]
+        CostAware(lambda x: "dear").cost_at({"x": 1})  # type: ignore[arg-type, return-value]
     with pytest.raises(InputError, match=r"cost=AffineFidelityCostModel\(\): expected a finite"):
-        Gittins(AffineFidelityCostModel())
+        CostAware(AffineFidelityCostModel())
 
 
-def designs(method: Gittins) -> list[float]:
+def designs(method: CostAware) -> list[float]:
     """What the trials of the initial design cost, on a function whose costs vary by a hundred."""
     simulation = Simulation(method, Space.of([Range("x", 0.0, 1.0), Range("y", 0.0, 1.0)]))
     costs = []
@@ -157,8 +158,8 @@ def test_a_design_that_knows_costs_keeps_to_its_share(seed: int) -> None:
     def cost(row: dict[str, Any]) -> float:
         return float(100.0 ** row["x"])
 
-    blind = designs(Gittins(cost, budget=100.0, seed=seed, initial_share=None))
-    knows = designs(Gittins(cost, budget=100.0, seed=seed, initial_share=0.2))
+    blind = designs(CostAware(cost, budget=100.0, seed=seed, initial_share=None))
+    knows = designs(CostAware(cost, budget=100.0, seed=seed, initial_share=0.2))
     assert sum(knows) <= 20.0
     assert sum(blind) > 20.0
     assert len({round(c, 6) for c in knows}) == len(blind) == 5
@@ -167,8 +168,8 @@ def test_a_design_that_knows_costs_keeps_to_its_share(seed: int) -> None:
 def test_learned_costs_are_known_from_the_first_report_on() -> None:
     """The first one, where it is dear; of the center's cost alone nothing is known of others."""
     common: dict[str, Any] = {"budget": 100.0, "seed": 1, "initialize_with_center": False}
-    blind = designs(Gittins("seconds", initial_share=None, **common))
-    knows = designs(Gittins("seconds", initial_share=0.2, **common))
+    blind = designs(CostAware("seconds", initial_share=None, **common))
+    knows = designs(CostAware("seconds", initial_share=0.2, **common))
     assert knows[0] == blind[0]
     assert sum(knows[1:]) < 0.5 * sum(blind[1 : len(knows)])
 
@@ -178,7 +179,7 @@ def test_a_design_ends_when_it_has_cost_its_share() -> None:
     space = Space.of([Range("x", 0.0, 1.0), Range("y", 0.0, 1.0)])
 
     def phases(**settings: Any) -> list[str]:
-        simulation = Simulation(Gittins("seconds", **settings), space)
+        simulation = Simulation(CostAware("seconds", **settings), space)
         found = []
         for _ in range(5):
             decision = simulation.ask()
@@ -200,7 +201,7 @@ def test_a_design_ends_when_it_has_cost_its_share() -> None:
 def test_a_design_keeps_to_the_budget_where_costs_are_learned(outcome: float | None) -> None:
     """No trial of it is expected to cost more than what is left, as none of the model's is."""
     space = Space.of([Range("x", 0.0, 1.0), Choice("machine", ("small", "large"))])
-    simulation = Simulation(Gittins("hours", budget=3.0), space)
+    simulation = Simulation(CostAware("hours", budget=3.0), space)
     while isinstance(decision := simulation.ask(), Decision):
         simulation.tell(decision, Outcome(outcome, 1.3))
     assert len(simulation.trials) == 2
@@ -210,7 +211,7 @@ def test_a_design_keeps_to_the_budget_where_costs_are_learned(outcome: float | N
 def test_a_design_is_spread_where_its_share_pays_for_no_trial() -> None:
     """Not all at the cheapest points: what costs a quarter more than these may be chosen."""
     space = Space.of([Range("x", 0.0, 1.0), Range("y", 0.0, 1.0)])
-    simulation = Simulation(Gittins(lambda row: 1.0 + row["x"], budget=20.0), space)
+    simulation = Simulation(CostAware(lambda row: 1.0 + row["x"], budget=20.0), space)
     for i in range(5):
         simulation.tell(simulation.ask(), Outcome(float(i)))
     points = [float(trial.parameters["x"] or 0.0) for trial in simulation.trials]
@@ -222,7 +223,7 @@ PLANE = Space.of([Range("x", 1.0, 100.0, log_scale=True), Range("n", 1, 5, is_in
 
 def first(space: Space, **settings: Any) -> Decision:
     """The first trial of a design."""
-    decision = Simulation(Gittins(**{"cost": 1.0, **settings}), space).ask()
+    decision = Simulation(CostAware(**{"cost": 1.0, **settings}), space).ask()
     assert isinstance(decision, Decision)
     return decision
 
@@ -243,7 +244,7 @@ def test_the_first_trial_is_the_center() -> None:
 
 
 def test_the_center_is_not_put_among_past_trials() -> None:
-    simulation = Simulation(Gittins(1.0), PLANE)
+    simulation = Simulation(CostAware(1.0), PLANE)
     simulation.tell(simulation.ask(), Outcome(1.0))
     second = simulation.ask()
     assert isinstance(second, Decision)
@@ -254,7 +255,7 @@ def test_an_outlier_does_not_set_the_scale() -> None:
     """One outcome that is far worse than the others leaves the model of these as it is."""
 
     def run(**settings: Any) -> Simulation:
-        simulation = Simulation(Gittins(1.0, initial_trials=8, **settings), PLANE, minimize=True)
+        simulation = Simulation(CostAware(1.0, initial_trials=8, **settings), PLANE, minimize=True)
         for i in range(8):
             simulation.tell(simulation.ask(), Outcome(1e6 if i == 3 else float(i)))
         return simulation
@@ -266,7 +267,7 @@ def test_an_outlier_does_not_set_the_scale() -> None:
     assert float(told.max()) < 30.0
     assert float(raw.max()) > 1e5
     given = FixedHyperparameters(lengthscale=0.5)
-    method = Simulation(Gittins(1.0), PLANE, hyperparameters=given).method
+    method = Simulation(CostAware(1.0), PLANE, hyperparameters=given).method
     assert not method.winsorize
 
 
@@ -276,7 +277,7 @@ def test_a_price_from_a_budget_needs_two_different_outcomes() -> None:
     space = Space.of([Range("x", 0.0, 1.0), Range("y", 0.0, 1.0)])
 
     def run(unit: float, **settings: Any) -> Simulation:
-        method = Gittins(1.0, **{"budget": 7.0, "stop": True, "initial_trials": 1, **settings})
+        method = CostAware(1.0, **{"budget": 7.0, "stop": True, "initial_trials": 1, **settings})
         simulation = Simulation(method, space)
         while isinstance(decision := simulation.ask(), Decision):
             row: Any = decision.parameters
@@ -300,7 +301,7 @@ def test_a_price_from_a_budget_needs_two_different_outcomes() -> None:
 def test_a_price_is_not_held_for_another_objective() -> None:
     """Its unit is that of the objective that it was found for."""
     space = Space.of([Range("x", 0.0, 1.0)])
-    method = Gittins(1.0, budget=20.0, stop=True, initial_trials=2, raw_samples=32)
+    method = CostAware(1.0, budget=20.0, stop=True, initial_trials=2, raw_samples=32)
     simulation, other = Simulation(method, space), Simulation(method, space, minimize=True)
     for unit in (1.0, 1.0, 1.0, 1e3):
         decision = simulation.ask()
@@ -317,13 +318,13 @@ def test_a_price_is_not_held_for_another_objective() -> None:
 
 
 def test_a_design_that_can_afford_it_is_the_usual_one() -> None:
-    usual = designs(Gittins(1.0, budget=100.0, seed=1, initial_share=None))
-    assert designs(Gittins(1.0, budget=100.0, seed=1, initial_share=0.2)) == usual
-    free = Gittins("seconds", seed=1, initial_share=0.2)
-    assert designs(free) == designs(Gittins("seconds", seed=1, initial_share=None))
+    usual = designs(CostAware(1.0, budget=100.0, seed=1, initial_share=None))
+    assert designs(CostAware(1.0, budget=100.0, seed=1, initial_share=0.2)) == usual
+    free = CostAware("seconds", seed=1, initial_share=0.2)
+    assert designs(free) == designs(CostAware("seconds", seed=1, initial_share=None))
 
 
-def waves(method: Gittins, noise: float, minimize: bool = False) -> Simulation:
+def waves(method: CostAware, noise: float, minimize: bool = False) -> Simulation:
     """Twelve trials of a method, with errors of a size."""
     error = noise * torch.randn(12, generator=torch.Generator().manual_seed(0))
     space = Space.of([Range("x", 0.0, 1.0), Range("y", 0.0, 1.0)])
@@ -342,7 +343,9 @@ def test_improvement_is_noisy_where_noise_is_found(noise: float, same: bool) -> 
     """Without it decisions are those over the best posterior mean, digit for digit."""
 
     def decision(acquisition: str) -> Decision:
-        method = Gittins(1.0, budget=50.0, acquisition=acquisition, num_restarts=2, raw_samples=32)
+        method = CostAware(
+            1.0, budget=50.0, acquisition=acquisition, num_restarts=2, raw_samples=32
+        )
         found = method.decide(waves(method, noise).problem())
         assert isinstance(found, Decision)
         return found
@@ -361,7 +364,7 @@ def test_without_noise_no_trial_is_made_again(acquisition: str, again: int, budg
     """At a corner that is best it was, to the end of the budget."""
     space = Space.of([Range("x", 0.0, 1.0), Range("y", -2.0, 6.0)])
     simulation = Simulation(
-        Gittins(AffineCost({"x": 1.0}, fixed=0.5), budget=budget, acquisition=acquisition), space
+        CostAware(AffineCost({"x": 1.0}, fixed=0.5), budget=budget, acquisition=acquisition), space
     )
 
     def best_at_a_corner(x: float, y: float) -> Outcome:
@@ -386,7 +389,7 @@ def test_before_a_fit_has_seen_that_there_is_no_noise_trials_may_be_made_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of few outcomes it finds what its prior says, and with noise a trial may tell more."""
-    method = Gittins(1.0, budget=50.0, num_restarts=2, raw_samples=32)
+    method = CostAware(1.0, budget=50.0, num_restarts=2, raw_samples=32)
     problem = waves(method, 0.0).problem()
     noise = problem.model.likelihood.noise_covar
     X = problem.evaluated
@@ -409,7 +412,7 @@ def test_the_index_with_noise_is_on_the_side_of_the_incumbent_that_the_rule_is(
     """It was above the best posterior mean where no trial was worth its cost."""
     price = 0.1
     for factor in (1.0, 0.99, 1.01):
-        method = Gittins(2.0, lmbda=factor * price, num_restarts=2, raw_samples=32)
+        method = CostAware(2.0, lmbda=factor * price, num_restarts=2, raw_samples=32)
         assessment = assess(method, waves(method, 2.0, minimize).problem(), method.rule)
         assert assessment.decision is not None
         assert assessment.compared is not None
@@ -423,7 +426,7 @@ def test_at_a_price_repeats_are_worth_their_cost_where_noise_is_much() -> None:
     """They improve on no value in hand, and the run ended once each variety was tried."""
     space = Space.of([Choice("variety", ("a", "b", "c"), is_ordered=False)])
     model = FixedHyperparameters(lengthscale=1.0, outputscale=4.0, noise_variance=2.0)
-    simulation = Simulation(Gittins(1.0, lmbda=1e-3), space, hyperparameters=model)
+    simulation = Simulation(CostAware(1.0, lmbda=1e-3), space, hyperparameters=model)
     for variety, outcome in (("a", 0.1), ("b", 0.3), ("c", 0.2)):
         simulation.tell(Decision({"variety": variety}, ""), Outcome(outcome))
     assert isinstance(simulation.ask(), Decision)
