@@ -99,8 +99,8 @@ def method_to_check(
         lmbda=rule.lmbda if lmbda is None and budget is None and rule is not None else lmbda,
         stop=True if rule is None else rule,
         initial_trials=0,
-        kernel="squared_exponential",  # of Ax's default, whose trials they are
-        **settings,
+        # As Ax's default models them, whose trials they are.
+        **{"kernel": "squared_exponential", "winsorize": True, "cost_model": "trend", **settings},
     )
 
 

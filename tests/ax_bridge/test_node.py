@@ -78,7 +78,7 @@ def test_strategy_of_another_method() -> None:
     """The refusal says which method it is, and which it has to be."""
     strategy = strategy_of(CostAware(cost=1.0))
     assert method_of_class(strategy, CostAware) == CostAware(cost=1.0)
-    message = "'CostAware' comes from cost_aware_strategy: expected .* control_set_strategy"
+    message = "'CostAware' comes from cost_aware_strategy: expected .*control_set_strategy"
     with pytest.raises(UserInputError, match=message):
         method_of_class(strategy, ControlSets)
 

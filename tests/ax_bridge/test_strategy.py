@@ -21,6 +21,7 @@ from tests.ax.toy import CONTROL_SETS, MARGINALS
 from tests.methods.control_sets import test_control_sets
 from tests.methods.costly_feedback import test_costly_feedback
 from tests.methods.gittins import test_gittins
+from tests.priced import strategy_for
 
 NO_SURROGATE = ({"surrogate_spec": "gp"}, "surrogate_spec='gp': expected")
 
@@ -34,9 +35,9 @@ def test_bad_arguments_of_control_sets(change: dict[str, Any], message: str) -> 
 
 
 @pytest.mark.parametrize(("change", "message"), [*test_gittins.BAD_ARGUMENTS, NO_SURROGATE])
-def test_bad_arguments_of_gittins(change: dict[str, Any], message: str) -> None:
+def test_bad_arguments_of_cost_aware(change: dict[str, Any], message: str) -> None:
     with pytest.raises(UserInputError, match=message):
-        cost_aware_strategy(**{"cost": 1.0, **change})
+        strategy_for(**{"cost": 1.0, **change})
 
 
 @pytest.mark.parametrize(("change", "message"), [*test_costly_feedback.BAD_ARGUMENTS, NO_SURROGATE])
