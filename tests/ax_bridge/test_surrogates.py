@@ -21,6 +21,7 @@ from ax_costaware import (
     FixedHyperparameters,
     MeasurementRule,
     MixedRule,
+    cost_aware_strategy,
     costly_feedback_strategy,
 )
 from ax_costaware.ax_bridge.node import fitted_problem, method_of_class, node_of
