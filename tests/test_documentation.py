@@ -57,12 +57,15 @@ PRINTED = {
         "heat = ",
     ],
     "gittins": ["Trial 5: set epochs", "Largest index"],
-    "indirect_queries": ["Trial 5: set recommended", "dose = 4"],  # the best dose is 42
+    "indirect_queries": [
+        "Trial 5: set recommended",
+        "dose = 4",  # the best dose is 42
+        *("Trial 7: set level", "of 60, ", "east = "),
+    ],
     "own_method": [
         *("Trial 5: set seconds", "costs ", "the budget has less", "of 20, "),
         "The tool is worn",
     ],
-    "resolution_tree": ["Trial 7: set level", "of 60, ", "east = "],
 }
 """What the examples of a page print, among other things."""
 
