@@ -30,7 +30,7 @@ for it is charged like any other.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -41,7 +41,7 @@ from ax_costaware.core.history import PastTrial, blaming, check_inputs
 from ax_costaware.core.problem import Problem
 from ax_costaware.core.switching import switching_cost, switching_costs
 from ax_costaware.costs.cost_model import CostModel
-from ax_costaware.costs.declared import Declared, DeclaredCost
+from ax_costaware.costs.declared import Declared, DeclaredCost, cost_of
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries import ControlSet, SwitchingCost
 from ax_costaware.queries.argument_checks import (
@@ -246,29 +246,6 @@ def expected_costs(method: Budgeted, problem: Problem, rows: Sequence[Row]) -> l
     return learned
 
 
-def searched_cost(
-    cost: Declared | None, method: Budgeted, declared: Callable[..., object]
-) -> Declared:
-    """Return what a search reads declared costs from.
-
-    Args:
-        cost: The declared cost.
-        method: The method.
-        declared: The ``cost_at`` that gives the declared cost.
-
-    Returns:
-        The declared cost; a function that calls ``cost_at`` where a subclass has one of its own.
-    """
-    if cost is not None and type(method).cost_at is declared:
-        return cost
-    name = f"{type(method).__name__}.cost_at"
-
-    def cost_at(parameters: Row) -> float:
-        return positive_number(plain_value(method.cost_at(parameters)), f"{name}({parameters})")
-
-    return cost_at
-
-
 def check_reported(trials: Sequence[PastTrial], method: Budgeted) -> None:
     """Refuse costs that a method cannot learn from: in another unit, or none.
 
@@ -401,15 +378,33 @@ class Budgeted:
         """The control sets that a decision is between; none for a method without."""
         return ()
 
+    @property
+    def declared_cost(self) -> Declared | None:
+        """Declared cost of trials, which a search reads with its gradient; None: by ``cost_at``."""
+        return None
+
+    @property
+    def searched_cost(self) -> Declared:
+        """Declared cost as a search reads it: ``declared_cost``, or a ``cost_at`` of its own."""
+        if self.declared_cost is None or type(self).cost_at is not Budgeted.cost_at:
+            return self._own_cost
+        return self.declared_cost
+
+    def _own_cost(self, parameters: dict[str, Any]) -> float:
+        name = f"{type(self).__name__}.cost_at({parameters})"
+        return positive_number(plain_value(self.cost_at(parameters)), name)
+
     def cost_at(self, parameters: Row) -> float | None:
         """What a trial costs by the settings alone; None where it can only be learned.
 
-        Its switching cost comes on top, see ``switching_cost``.
+        By default ``declared_cost``. A search, the record and the ledger read it. Its switching
+        cost comes on top, see ``switching_cost``.
 
         Raises:
             InputError: If the settings give the trial no finite cost > 0.
         """
-        return None
+        cost = self.declared_cost
+        return None if cost is None else cost_of(cost, parameters)
 
     def trial_costs(self, problem: Problem) -> CostModel | None:
         """Cost of trials at points of the model's space, without switching costs; None: unknown.
@@ -421,7 +416,7 @@ class Budgeted:
         """
         if self.cost_metric is not None:
             return None
-        return DeclaredCost(searched_cost(None, self, Budgeted.cost_at), problem.space)
+        return DeclaredCost(self.searched_cost, problem.space)
 
     def cost_as_run(self, trial: PastTrial, trials: Sequence[PastTrial]) -> float | None:
         """What a trial that has ended costs by how far it came; None: what was expected of it."""

@@ -19,14 +19,13 @@ from ax_costaware.core.account import (
     costs_of_runs,
     expected_costs,
     ledger_of,
-    searched_cost,
 )
 from ax_costaware.core.history import PastTrial, check_complete, check_inputs
 from ax_costaware.core.method import Method
 from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.core.switching import costs_left_out, kept_settings, switching_costs
 from ax_costaware.costs.cost_model import CostModel
-from ax_costaware.costs.declared import CostOfRow, Declared, DeclaredCost, cost_of
+from ax_costaware.costs.declared import CostOfRow, Declared, DeclaredCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.costs import check_cost, named_cost
 from ax_costaware.models.log_normal_cost import CostKind, LogNormalCostModel
@@ -112,14 +111,11 @@ class PricedMethod(Method):
         """Switching costs on top."""
         return self.cost if isinstance(self.cost, SwitchingCost) else None
 
-    def cost_at(self, parameters: Row) -> float | None:
-        """What a trial costs by the settings alone; None where its cost has to be learned.
-
-        Raises:
-            InputError: If ``cost`` gives no finite positive number for the trial.
-        """
+    @property
+    def declared_cost(self) -> Declared | None:
+        """The cost that is given; None where it has to be learned."""
         cost = self.base_cost
-        return None if isinstance(cost, str) else cost_of(cost, parameters)
+        return None if isinstance(cost, str) else cost
 
     def trial_costs(self, problem: Problem) -> CostModel:
         """Cost of trials as declared, or as learned from those that were reported.
@@ -128,10 +124,9 @@ class PricedMethod(Method):
             InputError: If a cost is missing, or is no finite number > 0.
             NothingToLearnFrom: If costs are learned, and none was reported yet.
         """
-        if isinstance(self.base_cost, str):
+        if self.cost_metric is not None:
             return _learned_cost(self, problem)
-        cost = searched_cost(self.base_cost, self, PricedMethod.cost_at)
-        return DeclaredCost(cost, problem.space)
+        return DeclaredCost(self.searched_cost, problem.space)
 
     def largest_cost(self, problem: Problem, initial: bool) -> float | None:
         """The largest charge so far, and of known costs the largest all over the space."""
@@ -146,10 +141,10 @@ class PricedMethod(Method):
                 f"cost={self.cost!r} is the objective: expected another metric, in which the cost "
                 "of each trial is reported."
             )
-        if isinstance(self.base_cost, str):
+        if self.cost_metric is not None:
             check_reported_costs(self, problem)
         else:
-            check_cost(problem, searched_cost(self.base_cost, self, PricedMethod.cost_at))
+            check_cost(problem, self.searched_cost)
 
     def left_out(self, problem: Problem) -> list[str]:
         """Costs that are learned from no more, see ``costs_left_out``."""

@@ -5,7 +5,7 @@ Zhang et al. 2024, "Indirect Query Bayesian Optimization with Integrated Feedbac
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -16,10 +16,10 @@ from torch import Tensor
 
 from ax_costaware.acquisition.local_search import LocalSearch
 from ax_costaware.acquisition.optimize import Optimum
-from ax_costaware.core.account import Money, searched_cost
+from ax_costaware.core.account import Money
 from ax_costaware.core.history import PastTrial, blaming
 from ax_costaware.core.problem import Decision, Problem, Stop
-from ax_costaware.costs.declared import Declared, DeclaredCost, cost_of
+from ax_costaware.costs.declared import DeclaredCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.averages import ChosenQuery, Region, Targets
 from ax_costaware.methods.averages.information import Information, nats_and_worth, subject_of
@@ -135,19 +135,16 @@ class IndirectQueries(Targets):
         """The parameters of the query, as the user ordered them, or in the experiment's order."""
         return tuple(parameters) if self.query_parameters is None else self.query_parameters
 
-    def cost_at(self, parameters: Row) -> float:
-        """What a query costs, by its parameters in raw units.
-
-        Raises:
-            InputError: If that is no finite number > 0.
-        """
-        return cost_of(self.cost, parameters)
+    @property
+    def declared_cost(self) -> float | Cost:
+        """Cost of a query."""
+        return self.cost
 
     def check(self, problem: Problem) -> None:
         """Refuse what does not fit the law: parameters, a cost, or a trial that is no query."""
         super().check(problem)
         self._check_names(problem)
-        check_cost(problem, self._declared)
+        check_cost(problem, self.searched_cost)
         law = self.decoded_law(problem)
         if isinstance(law.conditional, FiniteConditional):
             self._check_policies(problem, law.names[0], law.conditional)
@@ -233,13 +230,13 @@ class IndirectQueries(Targets):
     def ahead(self, problem: Problem, region: Region, optima: Tensor) -> tuple[Tensor, Tensor]:
         """Those that may be asked now."""
         with torch.no_grad():
-            return region.starts, self.trial_costs(problem).costs(region.starts)
+            return region.starts, self._costs(problem)(region.starts)
 
     def choose(
         self, problem: Problem, region: Region, information: AcquisitionFunction, money: Money
     ) -> ChosenQuery:
         """The query of most information per unit of cost, of those that can be paid."""
-        space, costs_of = problem.space, self.trial_costs(problem).costs
+        space, costs_of = problem.space, self._costs(problem)
 
         def value(A: Tensor) -> Tensor:
             found: Tensor = information(A.unsqueeze(-2)) / costs_of(A)
@@ -267,7 +264,7 @@ class IndirectQueries(Targets):
             costs = costs_of(found)
         best = int((worth / costs).argmax())
         nats, cost = float(told[best]), float(costs[best])
-        priced = not isinstance(self._declared, float)
+        priced = not isinstance(self.searched_cost, float)
         why = (
             "It is the query whose answer is expected to tell most about "
             f"{subject_of(information, problem)}"
@@ -276,18 +273,13 @@ class IndirectQueries(Targets):
         )
         return Optimum(found[best], nats), why, {}
 
-    @property
-    def _declared(self) -> Declared:
-        return searched_cost(self.cost, self, IndirectQueries.cost_at)
-
-    def trial_costs(self, problem: Problem) -> DeclaredCost:
-        """Declared cost of queries of the model's space."""
-        return DeclaredCost(self._declared, problem.space)
+    def _costs(self, problem: Problem) -> Callable[[Tensor], Tensor]:
+        return DeclaredCost(self.searched_cost, problem.space).costs
 
     def _payable(self, problem: Problem, points: Tensor, limit: float) -> Tensor:
         """Those of queries of the model's space that cost no more."""
         with torch.no_grad():
-            return points[self.trial_costs(problem).costs(points) <= limit]
+            return points[self._costs(problem)(points) <= limit]
 
     def _checked_names(self, names: Any) -> tuple[str, ...]:
         count = self.law.num_query_columns

@@ -14,14 +14,14 @@ from dataclasses import astuple, dataclass, is_dataclass, replace
 from functools import cached_property, partial
 from hashlib import sha256
 from statistics import fmean
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.feasibility import feasible_first
 from ax_costaware.acquisition.local_search import is_flat
-from ax_costaware.core.account import control_sets_of, searched_cost
+from ax_costaware.core.account import control_sets_of
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.method import NO_LIMIT, Method
 from ax_costaware.core.problem import Best, Decision, Problem, Stop, decision_seed
@@ -183,8 +183,7 @@ class ControlSets(Method):
         """Declared cost of each control set, or a subclass's own ``cost_at`` of it; else None."""
         if type(self).cost_at is ControlSets.cost_at:
             return tuple(s.cost for s in self.control_sets)
-        own = cast(CostOfRow, searched_cost(None, self, ControlSets.cost_at))
-        return tuple(partial(_of_control_set, own, name) for name in self.names)
+        return tuple(partial(_of_control_set, self._own_cost, name) for name in self.names)
 
     def cost_in(self, control_set: ControlSet, values: Row) -> float | None:
         """Cost of a trial of a control set at the values that it sets; None if it is unknown."""

@@ -27,13 +27,13 @@ from torch import Tensor
 from ax_costaware.acquisition.confidence_search import ConfidenceSearch, Counted, Shortfall
 from ax_costaware.acquisition.feasibility import Feasibility, feasibility_weighted
 from ax_costaware.acquisition.local_search import is_flat
-from ax_costaware.core.account import ROUNDING, Money, searched_cost
+from ax_costaware.core.account import ROUNDING, Money
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.method import NO_LIMIT, Method
 from ax_costaware.core.model import ARGUMENT, GIVEN, FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Best, Decision, Problem, Stop, decision_seed
 from ax_costaware.core.trial_times import TrialTimes
-from ax_costaware.costs.declared import Declared, DeclaredCost, cost_of
+from ax_costaware.costs.declared import cost_of
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.costly_feedback.beta import LogarithmicBeta, checked_beta
 from ax_costaware.methods.costly_feedback.rules import (
@@ -113,8 +113,8 @@ class CostlyFeedback(Method):
         )
         super().__post_init__()
         self.check_costs_of(CostlyFeedback, f"cost={self.cost!r}", "trial_costs")
-        if isinstance(self._declared, float):
-            self._check_limits(self._declared, "what a measurement costs, for all cost the same")
+        if isinstance(cost := self.searched_cost, float):
+            self._check_limits(cost, "what a measurement costs, for all cost the same")
 
     def _check_limits(self, least: float, what: str) -> None:
         """Refuse limits that pay for no measurement, or not for the initial ones.
@@ -132,12 +132,12 @@ class CostlyFeedback(Method):
             return
         # One measurement at least: what the budget can never pay for is a slip.
         needed = least * max(1, self.initial_trials if self.charge_initial else 1)
+        amount = "" if isinstance(self.searched_cost, float) else "at least "
         if needed > self.budget * (1 + ROUNDING):
             raise InputError(
                 f"budget={self.budget!r}: it does not pay for the measurements of "
                 f"initial_trials={self.initial_trials} at cost={self.cost!r}, which take "
-                f"{'' if isinstance(self._declared, float) else 'at least '}{needed:g}: expected a "
-                "larger budget, or fewer initial trials."
+                f"{amount}{needed:g}: expected a larger budget, or fewer initial trials."
             )
 
     @property
@@ -145,25 +145,14 @@ class CostlyFeedback(Method):
         """The metric of the time."""
         return () if self.time is None else (self.time,)
 
-    def cost_at(self, parameters: Row) -> float:
-        """What a measurement costs, at a trial's settings.
-
-        Raises:
-            InputError: If that is no finite number > 0.
-        """
-        return cost_of(self.cost, parameters)
-
     @property
-    def _declared(self) -> Declared:
-        return searched_cost(self.cost, self, CostlyFeedback.cost_at)
-
-    def trial_costs(self, problem: Problem) -> DeclaredCost:
-        """Declared cost of a measurement at points of the model's space."""
-        return DeclaredCost(self._declared, problem.space)
+    def declared_cost(self) -> float | Cost:
+        """Cost of a measurement."""
+        return self.cost
 
     def _least_cost(self, problem: Problem) -> float:
         """Return what a measurement costs at least."""
-        cost = self._declared
+        cost = self.searched_cost
         return cost if isinstance(cost, float) else cost_range(problem, cost)[0]
 
     def beta_at(self, trial_index: int) -> float:
@@ -222,10 +211,10 @@ class CostlyFeedback(Method):
 
         Or one that lacks a trial's time.
         """
-        check_cost(problem, self._declared)
+        check_cost(problem, self.searched_cost)
         is_new = not any(trial.record for trial in problem.trials)
         # What the caller fixes holds for one trial.
-        varies = not isinstance(self._declared, float)
+        varies = not isinstance(self.searched_cost, float)
         if varies and is_new and problem.fixed.keys() <= {*problem.disabled}:
             least = self._least_cost(problem)
             self._check_limits(least, f"what the cheapest measurement costs, {least:g}")
@@ -268,7 +257,7 @@ class CostlyFeedback(Method):
         """
         money = self.money(problem, initial=True)
         row = problem.draw()
-        cost = self.cost_at(row)
+        cost = cost_of(self.searched_cost, row)
         pays = money.pays(cost)
         decision = self.initial_decision(
             problem,
@@ -305,7 +294,7 @@ class CostlyFeedback(Method):
             beta = self.beta_at(index) if explores else 0.0
             found = search.upper_confidence_bound(beta)
             (row,) = problem.space.decode(found.point[:1])
-            cost = self.cost_at(row)
+            cost = cost_of(self.searched_cost, row)
             if pays := money.pays(cost):
                 break
         with torch.no_grad():
@@ -394,7 +383,7 @@ class CostlyFeedback(Method):
         limit += f"{self.budget or 0.0:g},"
         if money.capped:
             limit = f"max_trial_cost={self.max_trial_cost:g}"
-        where = "" if isinstance(self._declared, float) else " at these values"
+        where = "" if isinstance(self.searched_cost, float) else " at these values"
         return f"{limit} does not pay for a measurement, which costs {cost:g}{where}"
 
     def _measured(self, problem: Problem) -> Tensor | None:

@@ -23,10 +23,9 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from torch import Tensor
 
 from ax_costaware.acquisition.optimize import Optimum
-from ax_costaware.core.account import Money, searched_cost
+from ax_costaware.core.account import Money
 from ax_costaware.core.history import PastTrial, blaming
 from ax_costaware.core.problem import Array, Decision, Problem, Stop
-from ax_costaware.costs.declared import cost_of
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods.averages import ChosenQuery, Region, Targets
 from ax_costaware.methods.averages.information import nats_and_worth, subject_of
@@ -177,8 +176,7 @@ class TreeSearch(Targets):
         """
         if type(self).cost_at is TreeSearch.cost_at:
             return [self.tree.cost(cell.level) for cell in cells]
-        own = searched_cost(None, self, TreeSearch.cost_at)
-        return [cost_of(own, self.parameters_of(cell)) for cell in cells]
+        return [self._own_cost(self.parameters_of(cell)) for cell in cells]
 
     def largest_cost(self, problem: Problem, initial: bool) -> float:
         """The largest cost of a cell, of some of each level."""
