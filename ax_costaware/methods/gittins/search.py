@@ -23,8 +23,8 @@ from ax_costaware.acquisition import (
     PandoraBoxGittinsIndex,
     incumbent,
 )
+from ax_costaware.acquisition.cost_limit import CostLimited, NegativeLogCost
 from ax_costaware.acquisition.feasibility import Feasibility, OutcomeConstraint
-from ax_costaware.acquisition.log_cost import Affordable, Cheapness
 from ax_costaware.acquisition.noisy_improvement import has_factor, has_found_noise
 from ax_costaware.acquisition.optimize import Optimum
 from ax_costaware.acquisition.pointwise import InUnits, Squashed
@@ -257,7 +257,7 @@ class Search(Generic[Priced]):
             model, best_f, self.cost, exponent, **inputs, log_weight=self._log_weight
         )
 
-    def likeliest(self) -> Cheapness:
+    def likeliest(self) -> NegativeLogCost:
         """Log probability of being feasible per cost, if what failed or is under way is not."""
         problem = self.problem
         points = self.method.failed_points(problem)
@@ -265,7 +265,7 @@ class Search(Generic[Priced]):
             points = torch.cat([points, problem.X_pending])
         violated = points if len(points) else None
         feasibility = Feasibility.of(self._constraints, FunctionalPosterior.of, violated)
-        return Cheapness(problem.model, self.cost, feasibility.log_probability)
+        return NegativeLogCost(problem.model, self.cost, feasibility.log_probability)
 
     @cached_property
     def _can_be_set(self) -> list[bool]:
@@ -358,12 +358,12 @@ class Search(Generic[Priced]):
         if not len(payable):
             if len(costs) and float(costs.min()) == float(costs.max()):
                 return None
-            cheapest = self._maximum(Cheapness(self.problem.model, self.cost))
+            cheapest = self._maximum(NegativeLogCost(self.problem.model, self.cost))
             if self.cost_at(cheapest.point) > limit:
                 return None
             payable = cheapest.point.unsqueeze(0)
         with steep():  # at the bend of the penalty
-            found = self._maximum(Affordable(acquisition, self.cost, limit, self.starts))
+            found = self._maximum(CostLimited(acquisition, self.cost, limit, self.starts))
         # The margin of the penalty turns away what costs just what is left; the points do not.
         affordable = found if self.cost_at(found.point) <= limit else None
         return replace(self._better(affordable, payable, acquisition), is_restricted=True)

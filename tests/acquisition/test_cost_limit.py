@@ -12,7 +12,7 @@ from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
 from ax_costaware.acquisition import PandoraBoxGittinsIndex
-from ax_costaware.acquisition.log_cost import Affordable, Cheapness
+from ax_costaware.acquisition.cost_limit import CostLimited, NegativeLogCost
 from ax_costaware.models.fixed_hyperparameters import FixedHyperparameterGP
 
 UNIT = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
@@ -37,7 +37,7 @@ def index() -> PandoraBoxGittinsIndex:
 def test_the_best_below_the_limit_is_found(index: PandoraBoxGittinsIndex, limit: float) -> None:
     """Not dearer, and better than all of a fine grid but for the margin."""
     points = draw_sobol_samples(UNIT, n=256, q=1, seed=1).squeeze(-2)
-    below = Affordable(index, cost, limit, points)
+    below = CostLimited(index, cost, limit, points)
     found, value = optimize_acqf(below, UNIT, q=1, num_restarts=4, raw_samples=64)
     assert float(cost(found)) <= limit
     # Up to rounding, since a batch of points is not summed in the order of a single one.
@@ -53,7 +53,7 @@ def test_the_best_below_the_limit_is_found(index: PandoraBoxGittinsIndex, limit:
 def test_nothing_changes_well_below_the_limit(index: PandoraBoxGittinsIndex) -> None:
     """And beyond it everything is worse than anything below."""
     points = draw_sobol_samples(UNIT, n=256, q=1, seed=1)
-    below = Affordable(index, cost, 2.0, points.squeeze(-2))
+    below = CostLimited(index, cost, 2.0, points.squeeze(-2))
     with torch.no_grad():
         plain, found = index(points), below(points)
     costs = cost(points.squeeze(-2))
@@ -62,12 +62,16 @@ def test_nothing_changes_well_below_the_limit(index: PandoraBoxGittinsIndex) -> 
     assert found[costs >= 2.0].max() <= plain.min() + 1e-9
 
 
-def test_cheapness(index: PandoraBoxGittinsIndex) -> None:
+def test_the_negative_log_cost_is_largest_at_the_cheapest_point(
+    index: PandoraBoxGittinsIndex,
+) -> None:
     """Its best point is the cheapest one; a constant has a gradient, too."""
-    found, _ = optimize_acqf(Cheapness(index.model, cost), UNIT, q=1, num_restarts=2, raw_samples=8)
+    found, _ = optimize_acqf(
+        NegativeLogCost(index.model, cost), UNIT, q=1, num_restarts=2, raw_samples=8
+    )
     assert float(cost(found)) == pytest.approx(1.0)
     X = torch.rand(3, 1, 2, dtype=torch.double, requires_grad=True)
-    values = Cheapness(index.model, 2.5)(X)
+    values = NegativeLogCost(index.model, 2.5)(X)
     assert torch.allclose(values, torch.full_like(values, -math.log(2.5)))
     (gradient,) = torch.autograd.grad(values.sum(), X)
     assert not gradient.any()

@@ -1,8 +1,8 @@
-"""Searching by cost: below a limit of it, and where it is least.
+"""Acquisition functions for a limit of the cost: with a penalty beyond it, and the least cost.
 
 A bound on the expected cost is no box and no linear constraint, and the optimisers of mixed spaces
 know no other. So it enters as a smooth penalty that begins just below the bound, and exceeds there
-all that the acquisition function varies (``Affordable``).
+all that the acquisition function varies (``CostLimited``).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _MARGIN = 0.02
 spread."""
 
 
-class Affordable(PointwiseAcquisition):
-    """An acquisition function that falls where a point costs more than a limit.
+class CostLimited(PointwiseAcquisition):
+    """An acquisition function with a penalty where a point costs more than a limit.
 
     Args:
         acquisition: The acquisition function.
-        cost: A number > 0, a callable of the points, or a model of the cost.
+        cost: A cost, see ``log_cost_function``.
         limit: The largest cost that can be paid, > 0.
         points: ``n x d`` points that show how much the acquisition function varies.
     """
@@ -51,12 +51,12 @@ class Affordable(PointwiseAcquisition):
         return value - self.spread * excess.clamp_min(0.0).square()
 
 
-class Cheapness(PointwiseAcquisition):
-    """The negative logarithm of the expected cost.
+class NegativeLogCost(PointwiseAcquisition):
+    """Negative logarithm of the expected cost, for the cheapest point.
 
     Args:
         model: The model of the objective, which is not asked.
-        cost: A number > 0, a callable of the points, or a model of the cost.
+        cost: A cost, see ``log_cost_function``.
         log_weight: A function from points ``n x d`` to ``n`` logarithms that are added, such as
             that of the probability that the trial is feasible; None for none.
     """
