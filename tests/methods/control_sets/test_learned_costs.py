@@ -9,6 +9,7 @@ import torch
 
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Problem
+from ax_costaware.costs import TrialContext, WithSwitchingCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import UnknownCosts
 from ax_costaware.methods.control_sets import ControlSets
@@ -19,7 +20,7 @@ from ax_costaware.methods.control_sets.learned import (
     costs_to_learn_from,
 )
 from ax_costaware.methods.control_sets.query_space import QuerySpace
-from ax_costaware.queries.control_sets import ControlSet
+from ax_costaware.queries import AffineCost, ControlSet, SwitchingCost
 from ax_costaware.space.parameters import Fixed, Range
 from ax_costaware.space.space import Space
 from tests.methods.control_sets.toy import CONTROL_SETS, FAST, MARGINALS, UNKNOWN_SETS, run
@@ -79,6 +80,18 @@ def test_costs_that_depend_on_controlled_values_only(unit: float) -> None:
     assert 0.0 < one.standard_error < 0.1 * one.mean
     assert costs.least[1] == pytest.approx(min(of_b.values()), rel=0.15)
     assert costs.averages[1] == pytest.approx(sum(of_b.values()) / 24)
+    # As a cost model, of every control set, with switching costs where there are.
+    varying = (ControlSet(["a"], AffineCost({"a": 2.0}, fixed=1.0)), *SETS[1:])
+    costs = learned({"b": of_b}, points, varying)
+    X = torch.rand(2, 3, 2, generator=torch.Generator().manual_seed(1), dtype=torch.double)
+    for i, control_set in enumerate(varying):
+        found = costs.log_cost(X, TrialContext(control_set)).exp()
+        each = [costs.at(i, point) for point in X.reshape(6, 2)]
+        assert found.flatten().tolist() == pytest.approx([cost.mean for cost in each if cost])
+    switching = WithSwitchingCost(costs, SwitchingCost({"a": 5.0, "b": 7.0}), SPACE)
+    context = TrialContext(varying[0], previous={"a": 0.5})
+    more = switching.log_cost(X, context).exp() - costs.log_cost(X, context).exp()
+    assert more.flatten().tolist() == pytest.approx([5.0] * 6)  # it does not set b
 
 
 def test_a_control_set_without_columns_has_an_average() -> None:
