@@ -48,7 +48,7 @@ _MOST_TRIALS = 400
 class PlainAx(Method):
     """Ax's default for one objective: its acquisition function, initial design and outliers."""
 
-    fence = 1.5
+    winsorize_iqr = 1.5
 
     def initial(self, problem: Problem) -> Decision | Stop:
         """The center of the search space if constraints allow it, then quasi-random trials."""

@@ -177,7 +177,7 @@ def incumbent(
     X: Tensor,
     posterior_transform: PosteriorTransform | None = None,
     maximize: bool = True,
-    caution: float = 0.0,
+    risk_aversion: float = 0.0,
 ) -> tuple[float, int]:
     """The best posterior mean at evaluated points.
 
@@ -191,7 +191,7 @@ def incumbent(
         X: The evaluated points, ``n x d``.
         posterior_transform: Applied to the posterior.
         maximize: Whether large values of the objective are good.
-        caution: How many standard deviations are taken off the mean, >= 0; added, where small
+        risk_aversion: How many standard deviations are taken off the mean, >= 0; added, where small
             values are good.
 
     Returns:
@@ -199,16 +199,16 @@ def incumbent(
         row of ``X`` that has it.
 
     Raises:
-        InputError: If ``X`` has no row, or ``caution`` is negative or no number.
+        InputError: If ``X`` has no row, or ``risk_aversion`` is negative or no number.
         UnsupportedInputError: If the model is a batch of several.
     """
     check_one_model(model)
     if X.ndim != 2 or len(X) == 0:
         raise InputError(f"X: got shape {tuple(X.shape)}; expected (n, d) with n >= 1.")
-    caution = nonnegative_number(caution, "caution")
+    risk_aversion = nonnegative_number(risk_aversion, "risk_aversion")
     with torch.no_grad():
         mean, variance = FunctionalPosterior.of(model, posterior_transform).mixture(X)
-        off = caution * variance.sqrt()
+        off = risk_aversion * variance.sqrt()
         value = mean - off if maximize else mean + off
     row = int(value.argmax() if maximize else value.argmin())
     return float(value[row]), row

@@ -113,7 +113,7 @@ class LogTargetImprovementPerCost(PointwiseAcquisition):
     Args:
         model: A fitted Gaussian process of one outcome, with the fidelities among its columns.
         target: Columns of the fidelities, with their values at the target.
-        best_f: The best posterior mean at the target so far, less ``caution`` standard deviations,
+        best_f: The best posterior mean at the target so far, less ``risk_aversion`` standard deviations,
             with the sign of maximisation; None: what counts is the part of the variance at the
             target that a trial explains.
         cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, an object with
@@ -123,10 +123,10 @@ class LogTargetImprovementPerCost(PointwiseAcquisition):
             gain; None for none.
         posterior_transform: A ``ScalarizedPosteriorTransform``: a weight of -1 for minimisation.
         X_pending: ``k x d`` points under evaluation, believed at their posterior mean.
-        caution: How many standard deviations are taken off a mean, :math:`\kappa \ge 0`.
+        risk_aversion: How many standard deviations are taken off a mean, :math:`\kappa \ge 0`.
 
     Raises:
-        InputError: If ``target``, ``best_f``, ``cost``, ``X_pending`` or ``caution`` is not of that
+        InputError: If ``target``, ``best_f``, ``cost``, ``X_pending`` or ``risk_aversion`` is not of that
             kind.
     """
 
@@ -136,12 +136,12 @@ class LogTargetImprovementPerCost(PointwiseAcquisition):
         model: Model,
         target: Mapping[int, float],
         posterior_transform: PosteriorTransform | None = None,
-        caution: float = 0.0,
+        risk_aversion: float = 0.0,
         **_: Any,
     ) -> float:
         """The best bound at the target, of the inputs of points ``n x d`` at any fidelity."""
         points = at_target(X, _checked_target(target))
-        return incumbent(model, points, posterior_transform, caution=caution)[0]
+        return incumbent(model, points, posterior_transform, risk_aversion=risk_aversion)[0]
 
     def __init__(
         self,
@@ -152,11 +152,11 @@ class LogTargetImprovementPerCost(PointwiseAcquisition):
         log_weight: Callable[[Tensor], Tensor] | None = None,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
-        caution: float = 0.0,
+        risk_aversion: float = 0.0,
     ) -> None:
         super().__init__(model=model)
         self.target = _checked_target(target)
-        self.caution = nonnegative_number(caution, "caution")
+        self.risk_aversion = nonnegative_number(risk_aversion, "risk_aversion")
         if isinstance(best_f, Tensor) and best_f.numel() == 1:
             best_f = best_f.item()
         self.best_f = None if best_f is None else finite_number(best_f, "best_f")
@@ -188,9 +188,9 @@ class LogTargetImprovementPerCost(PointwiseAcquisition):
         else:
             sigma = (share * variance).sqrt()
             left = ((1.0 - share).clamp_min(_LEAST_SHARE) * variance).sqrt()
-            value = log_expected_gain(mean - self.caution * left - self.best_f, sigma)
+            value = log_expected_gain(mean - self.risk_aversion * left - self.best_f, sigma)
             if self._log_weight is not None:
-                has = mean - self.caution * variance.sqrt() - self.best_f
+                has = mean - self.risk_aversion * variance.sqrt() - self.best_f
                 value = _log_less(value, (1.0 - share) * has)
         value = value - self._log_cost(points)
         if self._log_weight is not None:

@@ -193,7 +193,7 @@ class _Generator(BoTorchGenerator):
             return data
         return SupervisedDataset(
             data.X,
-            winsorized(data.Y, self._problem.minimize, self._method.fence),
+            winsorized(data.Y, self._problem.minimize, self._method.winsorize_iqr),
             Yvar=data.Yvar,
             feature_names=data.feature_names,
             outcome_names=data.outcome_names,

@@ -198,7 +198,7 @@ class Loop:
                 bounds = torch.cat([bounds, bounds.new_tensor([[0.0], [1.0]])], dim=-1)
             Y = X.new_tensor(values)
             if metric is None and method.winsorize:
-                Y = winsorized(Y, problem.minimize, method.fence)
+                Y = winsorized(Y, problem.minimize, method.winsorize_iqr)
             Yvar = None if variances is None else X.new_tensor(variances)
             with reproducible(method.seed):
                 made = options.within(problem.space).fitted(X, Y, bounds, Yvar)

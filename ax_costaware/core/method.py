@@ -66,11 +66,10 @@ class Method(Budgeted, ABC):
     """Name of the strategy and of its node that has the model."""
 
     measures_points: ClassVar[bool] = True
-    """Whether the best outcome is what is wanted, and no average of it."""
+    """True if the best outcome is wanted, and no average is observed."""
 
-    not_assessed: ClassVar[str | None] = None
-    """What outcomes are of which the best is not best to deploy, so that ``should_stop`` refuses
-    them; None where it is."""
+    should_stop_unsupported: ClassVar[str | None] = None
+    """Reason why ``should_stop`` does not apply: what the outcomes are; None if it applies."""
 
     hidden: ClassVar[tuple[str, ...]] = ()
     """Parameters that the model does not see."""
@@ -81,11 +80,11 @@ class Method(Budgeted, ABC):
     repeats_design: ClassVar[bool] = False
     """Whether the quasi-random design may repeat itself, as where there are few trials."""
 
-    caution: ClassVar[float] = 0.0
-    """Standard deviations that are taken off the means by which what is in hand is compared."""
+    risk_aversion: ClassVar[float] = 0.0
+    """Standard deviations that are taken off the mean of an incumbent."""
 
-    fence: ClassVar[float] = 10.0
-    """How far off bad outliers end, see ``winsorized``."""
+    winsorize_iqr: ClassVar[float] = 10.0
+    """Clip bad outliers at this many interquartile ranges, see ``winsorized``."""
 
     refuses_constraints: ClassVar[str | None] = "it does not look at other outcomes"
     """Why the method takes no outcome constraints; None where it does."""
@@ -206,7 +205,7 @@ class Method(Budgeted, ABC):
         return given or ModelOptions()
 
     def settled(self, models: Sequence[ModelOptions]) -> Self:
-        """With hyperparameters that are given, outcomes stay as they are."""
+        """Disable winsorizing when hyperparameters are given."""
         is_given = any(not model.is_fitted for model in models)
         return replace(self, winsorize=False) if is_given else self
 
@@ -370,8 +369,8 @@ class Method(Budgeted, ABC):
         rows, trials = [rows[i] for i in firsts], [trials[i] for i in firsts]
         mean, variance = self.expected(problem, rows)
         compared = problem.sign * mean
-        if self.caution:
-            compared = compared - self.caution * variance.sqrt()
+        if self.risk_aversion:
+            compared = compared - self.risk_aversion * variance.sqrt()
         log_chances = self.log_chances(problem, rows)
         try:
             costs = expected_costs(self, problem, rows)

@@ -205,8 +205,8 @@ def check_lengthscales(options: Mapping[str, Any], num_columns: int) -> None:
         )
 
 
-def winsorized(outcomes: Tensor, minimize: bool, fence: float) -> Tensor:
-    """Outcomes whose bad outliers are moved to a fence, as in a box plot.
+def winsorized(outcomes: Tensor, minimize: bool, winsorize_iqr: float) -> Tensor:
+    """Clip bad outliers as far from the quartiles as the fences of a box plot.
 
     As Ax does by default (its transform ``Winsorize``): what is far worse than most says that it is
     bad, and should not set the scale of the rest. Unlike there, outcomes that are mostly the same
@@ -216,7 +216,7 @@ def winsorized(outcomes: Tensor, minimize: bool, fence: float) -> Tensor:
     Args:
         outcomes: ``n`` outcomes.
         minimize: Whether smaller ones are better.
-        fence: How far from the worse quartile it is, in distances between the quartiles; Tukey has
+        winsorize_iqr: Distance from the worse quartile in interquartile ranges; Tukey has
             1.5, and so have Ax and the Gittins method.
     """
     sign = -1.0 if minimize else 1.0
@@ -226,4 +226,4 @@ def winsorized(outcomes: Tensor, minimize: bool, fence: float) -> Tensor:
         for part, how in ((0.25, "lower"), (0.75, "higher"))
     )
     span = high - low if high > low else signed.max() - low
-    return sign * signed.clamp_min(low - fence * span) if span > 0 else outcomes
+    return sign * signed.clamp_min(low - winsorize_iqr * span) if span > 0 else outcomes

@@ -62,9 +62,9 @@ class MultiFidelity(PricedMethod):
 
     label: ClassVar[str] = "MultiFidelity"
 
-    caution: ClassVar[float] = 0.5
+    risk_aversion: ClassVar[float] = 0.5
 
-    not_assessed: ClassVar[str | None] = "of several fidelities"
+    should_stop_unsupported: ClassVar[str | None] = "of several fidelities"
 
     target: Mapping[str, Value] = field(kw_only=True)
     """Parameters that are fidelities, with their values at the target."""
@@ -241,7 +241,7 @@ class MultiFidelity(PricedMethod):
             weighed,
             self._log_weight(problem),
             **problem.acquisition_inputs,
-            caution=self.caution,
+            risk_aversion=self.risk_aversion,
         )
         try:
             with steep():  # next to what was tried the logarithm falls
@@ -261,7 +261,7 @@ class MultiFidelity(PricedMethod):
     def deployed(self, parameters: Row) -> Row:
         """Its inputs at the target, whether or not a trial there was run.
 
-        They are compared by their posterior mean there, less ``caution`` standard deviations.
+        They are compared by their posterior mean there, less ``risk_aversion`` standard deviations.
         """
         # A whole number is one as the trial has it: 100 for a target of 100.0.
         kinds: dict[str, Any] = {name: type(value) for name, value in parameters.items()}
@@ -364,7 +364,7 @@ class MultiFidelity(PricedMethod):
         return (
             f"It is expected to improve what can be counted on at {target} by {gain:.3g} per unit "
             f"of cost, more than any other. {told} That is {best} so far, "
-            f"{self.caution:g} standard deviations from the mean of {named}."
+            f"{self.risk_aversion:g} standard deviations from the mean of {named}."
         )
 
     def _stop(self, search: Search[Any], reason: str) -> Stop:

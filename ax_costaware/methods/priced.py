@@ -64,7 +64,7 @@ class PricedMethod(Method):
         InputError: On construction, when a field has a value that the method cannot use.
     """
 
-    fence: ClassVar[float] = 1.5
+    winsorize_iqr: ClassVar[float] = 1.5
 
     refuses_constraints: ClassVar[str | None] = None
 

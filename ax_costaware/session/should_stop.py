@@ -161,9 +161,9 @@ def _method_and_surrogate(
         method = method_of(session.strategy)
     except UserInputError:
         return None, None
-    if method.not_assessed is not None:
+    if method.should_stop_unsupported is not None:
         raise UnsupportedError(
-            f"the outcomes of this experiment are {method.not_assessed}, and the check is of the "
+            f"the outcomes of this experiment are {method.should_stop_unsupported}, and the check is of the "
             "best of them, which is not what is best to deploy: see what recommend(client) says of "
             "its standard deviation."
         )

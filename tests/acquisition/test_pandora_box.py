@@ -260,14 +260,14 @@ def test_incumbent_is_the_best_mean_at_an_evaluated_point(maximize: bool) -> Non
     posterior = model.posterior(X)  # type: ignore[attr-defined]
     means, sd = (m.flatten().detach() for m in (posterior.mean, posterior.variance.sqrt()))
     bounds = means - 20 * sd if maximize else means + 20 * sd
-    value, row = incumbent(model, X, maximize=maximize, caution=20.0)
+    value, row = incumbent(model, X, maximize=maximize, risk_aversion=20.0)
     assert value == pytest.approx(float(bounds[row]), rel=1e-6)
     assert row == int(bounds.argmax() if maximize else bounds.argmin())
     assert row != int(means.argmax() if maximize else means.argmin())
     with pytest.raises(InputError, match=r"X: got shape \(0, 2\)"):
         incumbent(model, X[:0])
-    with pytest.raises(InputError, match="caution"):
-        incumbent(model, X, caution=-0.5)
+    with pytest.raises(InputError, match="risk_aversion"):
+        incumbent(model, X, risk_aversion=-0.5)
 
 
 def test_stopping_by_index_and_by_improvement_per_cost_agree() -> None:

@@ -54,17 +54,17 @@ def worth(model: FidelityGP, best_f: float | Tensor | None = 1.2, **more: object
     return LogTargetImprovementPerCost(model, TARGET, best_f, **more)(points(5, 1).unsqueeze(-2))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("caution", mostly_slow([0.0, 0.5, 2.0], [0.5]))
+@pytest.mark.parametrize("risk_aversion", mostly_slow([0.0, 0.5, 2.0], [0.5]))
 @pytest.mark.parametrize("transform", [None, NEGATIVE])
 @pytest.mark.parametrize("is_weighed", [False, True])
 def test_it_is_the_expected_gain_of_the_bound_at_the_target(
-    is_weighed: bool, transform: ScalarizedPosteriorTransform | None, caution: float
+    is_weighed: bool, transform: ScalarizedPosteriorTransform | None, risk_aversion: float
 ) -> None:
     """By quadrature over outcomes, each of which the model is conditioned on."""
     model, best_f = model_of(), 1.2 if transform is None else -1.0
     sign = 1.0 if transform is None else -1.0
     more = {"log_weight": lambda X: X.new_zeros(len(X))} if is_weighed else {}
-    logs = worth(model, best_f, posterior_transform=transform, caution=caution, **more)
+    logs = worth(model, best_f, posterior_transform=transform, risk_aversion=risk_aversion, **more)
     found = logs.exp().detach()
     # Even and fine: a Gaussian rule is off by some per cent where the gain begins far in the tail.
     nodes = np.linspace(-9.0, 9.0, 2001)
@@ -76,14 +76,14 @@ def test_it_is_the_expected_gain_of_the_bound_at_the_target(
             Y = outcome.mean + outcome.variance.sqrt() * torch.tensor(nodes).reshape(-1, 1, 1)
             after = model.condition_on_observations(X.expand(len(nodes), 1, 3), Y)
             told = after.posterior(at_target(X, TARGET))
-        bound = sign * told.mean.flatten() - caution * told.variance.flatten().sqrt()
+        bound = sign * told.mean.flatten() - risk_aversion * told.variance.flatten().sqrt()
         gain = (bound - best_f).clamp_min(0.0)
         expected = float((gain * torch.tensor(weights)).sum()) / math.sqrt(2 * math.pi)
         # Assessment, less what the inputs have already, in the part of the variance that it leaves.
         with torch.no_grad():
             now = model.posterior(at_target(X, TARGET))
         left = float(told.variance[0] / now.variance)
-        has = sign * float(now.mean) - caution * float(now.variance.sqrt()) - best_f
+        has = sign * float(now.mean) - risk_aversion * float(now.variance.sqrt()) - best_f
         expected -= left * max(has, 0.0) if is_weighed else 0.0
         assert float(value) == pytest.approx(expected, rel=2e-2, abs=1e-9)
 
@@ -101,15 +101,18 @@ def test_what_says_nothing_of_the_target_is_worth_nothing_where_it_is_weighed(
     X = points(5, 1)
     X[:, 2] = torch.linspace(1.0, 5.0, 5, dtype=torch.double)
     acquisition = LogTargetImprovementPerCost(
-        model, TARGET, best_f, log_weight=lambda X: X.new_zeros(len(X)), caution=0.5
+        model, TARGET, best_f, log_weight=lambda X: X.new_zeros(len(X)), risk_aversion=0.5
     )
     with torch.no_grad():
         mean, variance, share = acquisition.moments(X)
         found = acquisition(X.unsqueeze(-2)).exp()
     assert bool((share < 0.1).all())
     # That they are better is certain, so that no expectation is left to take.
-    caution = 0.5 * variance.sqrt()
-    has, will_have = mean - caution - best_f, mean - caution * (1.0 - share).sqrt() - best_f
+    risk_aversion = 0.5 * variance.sqrt()
+    has, will_have = (
+        mean - risk_aversion - best_f,
+        mean - risk_aversion * (1.0 - share).sqrt() - best_f,
+    )
     torch.testing.assert_close(found, will_have - (1.0 - share) * has)
     assert bool((found < 1.1 * share * has).all())
 
@@ -129,7 +132,7 @@ def test_gradients_are_those_of_finite_differences() -> None:
         1.2,
         cost=lambda X: 1 + X[:, 2],
         log_weight=lambda X: -X[:, 0].square(),
-        caution=0.5,
+        risk_aversion=0.5,
     )
     X = points(3, 1).requires_grad_(True)
     assert torch.autograd.gradcheck(lambda X: acquisition(X.unsqueeze(-2)), (X,), atol=1e-5)
@@ -246,8 +249,8 @@ def test_what_is_in_hand_may_be_a_tensor() -> None:
 def test_what_is_no_number_is_refused() -> None:
     with pytest.raises(InputError, match="best_f"):
         LogTargetImprovementPerCost(model_of(), TARGET, math.nan)
-    with pytest.raises(InputError, match="caution"):
-        LogTargetImprovementPerCost(model_of(), TARGET, 1.0, caution=-1.0)
+    with pytest.raises(InputError, match="risk_aversion"):
+        LogTargetImprovementPerCost(model_of(), TARGET, 1.0, risk_aversion=-1.0)
     with pytest.raises(InputError, match="cost"):
         LogTargetImprovementPerCost(model_of(), TARGET, 1.0, cost=-1.0)
     with pytest.raises(InputError, match=r"target\[1\]=nan: expected a finite number"):
@@ -286,7 +289,7 @@ def test_input_constructor() -> None:
         model=model,
         target={"2": 9.0},
         X_baseline=X,
-        caution=0.5,
+        risk_aversion=0.5,
         posterior_transform=NEGATIVE,
         training_data=None,
     )

@@ -161,7 +161,7 @@ def test_the_decision_is_the_best_of_anew_and_going_on() -> None:
         RESUMES.columns(problem),
         problem.sign * decision.details["incumbent"],
         resumed_cost(problem, SEARCHED),
-        caution=RESUMES.caution,
+        risk_aversion=RESUMES.risk_aversion,
     )
     with torch.no_grad():
         rows = [trial.inputs for trial in problem.observed]

@@ -94,7 +94,7 @@ class Targets(Method):
 
     measures_points: ClassVar[bool] = False
 
-    not_assessed: ClassVar[str | None] = "averages"
+    should_stop_unsupported: ClassVar[str | None] = "averages"
 
     refuses_constraints: ClassVar[str | None] = None
 

@@ -280,7 +280,7 @@ class Search(Generic[Priced]):
         return [method.is_deployable(problem, other.parameters) for other in problem.pending]
 
     def incumbent(self) -> Optimum[float]:
-        """Return the best posterior mean among what was evaluated, less the method's caution.
+        """Return the best posterior mean among what was evaluated, less the method's risk aversion.
 
         Only points in the search space that are feasible count, or the one likeliest to be.
         Where the caller fixes parameters, such as the weather of the day, what counts is what
@@ -298,14 +298,14 @@ class Search(Generic[Priced]):
 
     def _best_of(self, X: Tensor, trials: Tensor | None) -> Optimum[float]:
         """Return the incumbent of points ``n x d``; ``trials`` are the trials that they are of."""
-        problem, caution, points = self.problem, self.method.caution, X
+        problem, risk_aversion, points = self.problem, self.method.risk_aversion, X
         X, chance = self._deployed(X)
         good = None if chance is None else chance >= self.method.feasible
         if chance is None or good is None:
             rows = torch.arange(len(X))
         else:
             rows = good.nonzero().flatten() if bool(good.any()) else chance.argmax().reshape(1)
-        value, i = incumbent(problem.model, X[rows], problem.direction, caution=caution)
+        value, i = incumbent(problem.model, X[rows], problem.direction, risk_aversion=risk_aversion)
         row = int(rows[i])
         trial = None if trials is None else int(trials[row])
         return Optimum(points[row], value, None if chance is None else float(chance[row]), trial)
