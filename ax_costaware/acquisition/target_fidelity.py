@@ -113,8 +113,8 @@ class LogTargetImprovementPerCost(PointwiseAcquisition):
     Args:
         model: A fitted Gaussian process of one outcome, with the fidelities among its columns.
         target: Columns of the fidelities, with their values at the target.
-        best_f: The best posterior mean at the target so far, less ``risk_aversion`` standard deviations,
-            with the sign of maximisation; None: what counts is the part of the variance at the
+        best_f: The best posterior mean at the target so far, less ``risk_aversion`` standard
+            deviations, with the sign of maximisation; None: what counts is the part of the variance at the
             target that a trial explains.
         cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, an object with
             ``log_cost`` such as ``LogNormalCostModel``, or a ``DeterministicModel``.
@@ -126,8 +126,8 @@ class LogTargetImprovementPerCost(PointwiseAcquisition):
         risk_aversion: How many standard deviations are taken off a mean, :math:`\kappa \ge 0`.
 
     Raises:
-        InputError: If ``target``, ``best_f``, ``cost``, ``X_pending`` or ``risk_aversion`` is not of that
-            kind.
+        InputError: If ``target``, ``best_f``, ``cost``, ``X_pending`` or ``risk_aversion`` is not
+            of that kind.
     """
 
     @staticmethod
