@@ -1,4 +1,4 @@
-"""What the inputs left to chance turned out to be, against what is assumed of them: an Ax analysis.
+"""Ax analysis of the uncontrolled inputs: realized values against their assumed laws.
 
 Decisions of the control-set strategy are expectations over these laws (Tay et al. 2023). The tests
 are those of ``ax_costaware.session.input_fit``. Values are in the parameters' own units.
@@ -83,7 +83,7 @@ _LEGEND_PIXELS = 25
 
 @final
 class InputLawAnalysis(MethodAnalysis[ControlSets]):
-    """What inputs left to chance turned out to be, beside the laws that are assumed of them.
+    """Realized values of the uncontrolled inputs, beside the laws that are assumed of them.
 
     The card's data frame has one row per input:
 
@@ -92,7 +92,7 @@ class InputLawAnalysis(MethodAnalysis[ControlSets]):
     - ``agrees``: False where the test says no, allowing for how many tests there are.
     """
 
-    title = "Inputs left to chance"
+    title = "Uncontrolled inputs"
     method_class = ControlSets
 
     def __init__(self, last: int | None = None, significance: float = 0.01) -> None:
@@ -128,31 +128,31 @@ def _frame(report: InputFitReport) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class InputPanel:
-    """What is drawn of one input."""
+    """Content of the row of one input."""
 
     fit: InputFit
     """The test, which was about the last ``fit.n`` values."""
 
     agrees: bool
-    """Whether the test says so."""
+    """True if the test does not reject."""
 
     trial_indices: Sequence[int]
-    """Trials that left the input to chance."""
+    """Trials that did not control the input."""
 
     values: Sequence[RawValue]
-    """What it was in these."""
+    """Its values in these."""
 
     label: str
-    """What the law is called that is assumed of it."""
+    """Label of the assumed law."""
 
     x: Sequence[RawValue]
-    """Where the law is drawn: places on an axis, or its values."""
+    """Places on an axis at which the law is drawn, or its values."""
 
     heights: Sequence[float]
     """The distribution function there, or the probabilities of the values."""
 
     is_shares: bool
-    """Whether ``heights`` are probabilities."""
+    """True if ``heights`` are probabilities."""
 
     band: tuple[float, ...] | None
     """Between which nine values of ten should be; None where that differs from trial to trial."""
@@ -170,7 +170,7 @@ class InputPanel:
 
     @property
     def realised(self) -> str:
-        """What the values are called."""
+        """Label of the values."""
         return "realised" if self.agrees else "realised, not as assumed"
 
     @property
@@ -252,7 +252,7 @@ def _subtitle(report: InputFitReport) -> str:
 
 
 def input_law_figure(inputs: Sequence[InputPanel]) -> go.Figure:
-    """The figure of inputs left to chance: one row for each, its spread left, its course right.
+    """Return the figure of uncontrolled inputs, a row for each: its spread left, its course right.
 
     Args:
         inputs: At least one.

@@ -18,7 +18,7 @@ NUM_AHEAD = (1, 4, 16)
 """Numbers of further trials whose worth is looked at."""
 
 CAUTION = 4.0
-"""How many times what they are expected to add further trials count as worth."""
+"""Factor by which the expected gain of further trials is multiplied."""
 
 IN_A_ROW = 5
 """Decisions that have to agree. Both numbers were chosen by measurement: a run that ends too early

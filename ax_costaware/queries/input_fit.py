@@ -44,27 +44,27 @@ _LEAST_EXPECTED = 5.0
 (Cochran 1954)."""
 
 _SAME_VALUE = 1e-6
-"""How far a number may be from a value of a law, as a part of how far it is from the next one."""
+"""Tolerance of a value of a law, as a part of the distance to the next one."""
 
 
 @dataclass(frozen=True)
 class InputFit:
-    """How well the values that an input took fit the law that is assumed."""
+    """Test of the values that an input took against its assumed law."""
 
     name: str
     """The input."""
 
     n: int
-    """How many values there are."""
+    """Number of values."""
 
     statistic: float
-    """That of the test; infinite for a value that the law does not have."""
+    """Statistic of the test; infinite for a value that the law does not have."""
 
     p_value: float
     """The probability of a statistic at least as large where the law is right."""
 
     test: str
-    """Which test it is."""
+    """Name of the test."""
 
     realised_mean: float | None
     """Mean of the values; ``None`` where they are not numbers, here and below."""
@@ -147,7 +147,7 @@ def conditional_fit_of(
 
 
 def rejected(p_values: Sequence[float], significance: float = 0.01) -> tuple[bool, ...]:
-    """Which of several tests say no, with any false alarm as rare as ``significance``.
+    """Return which of several tests reject, with ``significance`` as the chance of any false alarm.
 
     Holm's sequential procedure (1979), which holds however the tests depend on each other.
 
@@ -245,7 +245,7 @@ def _checked(values: Any, name: str, numeric: bool = False) -> tuple[RawValue, .
 
 
 def _place(item: RawValue, values: Sequence[RawValue]) -> int | None:
-    """Where a value is among others, a number with what rounding allows; None where it is not."""
+    """Return the position of a value among others, to rounding; None if it is not there."""
     if isinstance(item, str | bool) or isinstance(values[0], str | bool):
         same = [i for i, v in enumerate(values) if type(v) is type(item) and v == item]
         return same[0] if same else None

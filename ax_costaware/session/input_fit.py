@@ -43,10 +43,10 @@ NO_INPUTS = "No completed trial has left an input to chance yet."
 
 @dataclass(frozen=True)
 class InputFitReport:
-    """How well the inputs left to chance fit what is assumed of them."""
+    """Tests of the uncontrolled inputs against their assumed laws."""
 
     fits: tuple[InputFit, ...]
-    """One test for each input that was ever left to chance, in the order of the parameters."""
+    """One test for each input that was ever uncontrolled, in the order of the parameters."""
 
     laws: dict[str, Marginal]
     """The law of each of these inputs by now, by name: a ``Learned`` one with all that it has
@@ -56,7 +56,7 @@ class InputFitReport:
     """The chance of any false alarm among all of these tests (Holm 1979)."""
 
     last: int | None = None
-    """How many of the most recent trials were looked at; None for all."""
+    """Number of most recent trials that were tested; None for all."""
 
     @property
     def disagreeing(self) -> tuple[str, ...]:
@@ -108,7 +108,7 @@ class InputFitReport:
 def input_fit(
     client: SessionClient, last: int | None = None, significance: float = 0.01
 ) -> InputFitReport:
-    """Test the inputs that were left to chance against the laws that are assumed of them.
+    """Test the uncontrolled inputs against the laws that are assumed of them.
 
     Only completed trials whose realised inputs were recorded count, and of each those inputs that
     it did not control. An input with a joint law is tested given what its trial controlled; one

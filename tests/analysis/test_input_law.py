@@ -43,7 +43,7 @@ def test_inputs_as_assumed() -> None:
     assert list(frame["input"]) == ["wind", "lamp"]
     assert list(frame["p_value"]) == [fit.p_value for fit in report.fits]
     assert bool(frame["agrees"].all())
-    assert card.title == "Inputs left to chance"
+    assert card.title == "Uncontrolled inputs"
     assert card.subtitle.startswith("The inputs agree with their laws. Left:")
     wind, lamp = titles_of(card)
     assert wind == f"wind: as assumed (p = {report.fits[0].p_value:.2g})"
@@ -68,11 +68,11 @@ def test_the_card_warns() -> None:
     """The title, the first words below it and the row of the input say so."""
     trials = [(s, x, 0.5 + 0.5 * w, lamp) for s, x, w, lamp in trials_as_assumed(40)]
     card = card_of(make_client(trials))
-    assert card.title == "Inputs left to chance: WARNING, they disagree with their laws"
+    assert card.title == "Uncontrolled inputs: WARNING, they disagree with their laws"
     assert card.subtitle.startswith("The inputs disagree with their laws: wind not as assumed. ")
     assert titles_of(card)[0].startswith("wind: NOT as assumed")
     assert list(card.df["agrees"]) == [False, True]
-    assert card_of(make_client(trials), significance=1e-12).title == "Inputs left to chance"
+    assert card_of(make_client(trials), significance=1e-12).title == "Uncontrolled inputs"
 
 
 def test_left_the_law_and_the_values() -> None:

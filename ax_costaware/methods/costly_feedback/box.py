@@ -37,8 +37,8 @@ from ax_costaware.models.time_varying_gp import TimeVaryingGP
 from ax_costaware.queries.tables import table
 
 MOST_OBSERVATIONS = 1_000
-"""How many observations are kept, the latest, however slowly they are forgotten: a measurement
-costs the cube of their number."""
+"""Number of latest observations that are kept, however slowly they are forgotten: the time of a
+measurement grows with its cube."""
 
 SEARCHED_AGAIN = 0.05
 """Part of the weight of a new observation that the latest one loses before there is another search
@@ -55,7 +55,7 @@ Key: TypeAlias = tuple[float, ...]
 
 
 class _Searched(NamedTuple):
-    """What the last search found."""
+    """Result of the last search."""
 
     search: ConfidenceSearch
     """The search."""
@@ -184,7 +184,7 @@ class BoxDomain:
         return torch.as_tensor(self.inputs(key))
 
     def _weight(self, now: float) -> float:
-        """What is left of the weight of the latest observation in round ``now``."""
+        """Return the remaining weight of the latest observation in round ``now``."""
         return math.exp(self._log_decay * (now - self._observations[-1].round))
 
     def _forget(self) -> None:

@@ -1,8 +1,8 @@
-"""What the costly-feedback loop and its domains tell each other.
+"""Data that the costly-feedback loop and its domains exchange.
 
 A domain holds the points that can be used, finitely many (``FiniteDomain``) or a box
 (``BoxDomain``), and the posterior of the model there. The loop holds what is common: rounds, rules,
-measurements. Outcomes are in the user's own unit throughout, and are maximised.
+measurements. Outcomes are in the user's own unit throughout, and are maximized.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ResetEvery:
     """
 
     rounds: int
-    """How many rounds a block has."""
+    """Number of rounds of a block."""
 
     def __post_init__(self) -> None:
         check_fields(self, rounds=at_least(1))
@@ -70,13 +70,13 @@ class Observation(NamedTuple):
     """A measurement."""
 
     key: Any
-    """What the domain knows the point by, a plain value: an index, or a tuple of coordinates."""
+    """Key of the point in its domain, a plain value: an index, or a tuple of coordinates."""
 
     round: int
-    """When it was made."""
+    """Round in which it was made."""
 
     value: float
-    """What was measured."""
+    """Measured outcome."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Choice:
     """The point of a round."""
 
     key: Any
-    """What the domain knows the point by."""
+    """Key of the point in its domain."""
 
     mean: float
     """Posterior mean there."""
@@ -99,7 +99,7 @@ def check_kernel(kernel: Kernel, dimension: int, in_box: bool) -> None:
     Args:
         kernel: The kernel.
         dimension: Number of coordinates of a point.
-        in_box: Whether the points are those of a box.
+        in_box: True if the points are those of a box.
 
     Raises:
         InputError: If it is not.

@@ -186,7 +186,7 @@ class _Prior:
         return self._last_uncorrelated[1]
 
     def are_rivals(self, key: int, other: int) -> bool:
-        """Whether the prior correlation of two candidates is small."""
+        """Return True where the prior correlation of two candidates is small."""
         limit = RIVAL_CORRELATION * self._deviation[key] * self._deviation[other]
         return key != other and bool(self.row(key)[other] < limit or limit == 0)
 

@@ -32,7 +32,7 @@ _APART, _RATE_APART = 1e4, 0.5
 def initial_model(
     dimension: int, kernel: Kernel | None, forgetting: float | None, noise: float | None
 ) -> Hyperparameters:
-    """What is given, and defaults for the rest until there are measurements to learn it from."""
+    """Return given hyperparameters, and defaults for those that are learned later."""
     if kernel is None:
         kernel = MaternKernel(nu=2.5, ard_num_dims=dimension).double()
         kernel.lengthscale = _DEFAULT_LENGTHSCALE

@@ -2,7 +2,7 @@
 
 CE-GP-UCB of Wang, Ren, Bogunovic, Xiong and Urtasun 2020, *Cost-Efficient Online Hyperparameter
 Optimization*, Algorithm 1, around a process that goes on whether or not it is looked at: a training
-run, a service, a plant. Outcomes are maximised, in the user's own unit.
+run, a service, a plant. Outcomes are maximized, in the user's own unit.
 """
 
 from __future__ import annotations
@@ -71,16 +71,16 @@ _MOST_REPLAYED = 20_000
 
 
 class Ask(NamedTuple):
-    """What to do in a round."""
+    """Advice for a round."""
 
     x: Point | float
     """The point to use: ``d`` numbers, or one if the candidates are numbers."""
 
     measure: bool
-    """Whether its outcome is worth measuring."""
+    """True if its outcome is worth measuring."""
 
     reason: str
-    """Why, as a sentence."""
+    """The reason, a sentence."""
 
 
 class CostlyFeedbackLoop:
@@ -172,7 +172,7 @@ class CostlyFeedbackLoop:
 
     @property
     def num_measured(self) -> int:
-        """How many outcomes were measured so far."""
+        """Number of outcomes measured so far."""
         return self._num_measured
 
     @property

@@ -1,8 +1,8 @@
-"""Whether to measure: the rules of CE-GP-UCB on plain numbers.
+"""Rules of CE-GP-UCB that decide whether to measure, on plain numbers.
 
 Wang, Ren, Bogunovic, Xiong and Urtasun 2020, *Cost-Efficient Online Hyperparameter Optimization*.
 Each round a point is used, that with the largest upper confidence bound; a rule says whether its
-outcome is worth measuring. It sees posterior means and variances, with the sign of maximisation and
+outcome is worth measuring. It sees posterior means and variances, with the sign of maximization and
 in one unit: of the point, and of its rivals, the points that it may be confused with. Which points
 those are is found by whoever has the model; a rule says which kind it wants.
 """
@@ -61,7 +61,7 @@ class Rivals:
 
 @dataclass(frozen=True)
 class Prospect:
-    """What a rule is told: what the model expects of the point of a round, and of its rivals."""
+    """Input of a rule: the posterior at the point of a round and at its rivals."""
 
     mean: float
     """Posterior mean at the chosen point."""
@@ -102,12 +102,12 @@ class FeedbackRule(ABC):
 
     @property
     def compare(self) -> Compare | None:
-        """Which rivals the rule wants; None: it wants none."""
+        """Kind of rivals that the rule wants, or None."""
         return None
 
     @property
     def joint(self) -> bool:
-        """Whether it wants their covariances with the chosen point."""
+        """True if the rule wants their covariances with the chosen point."""
         return False
 
     @abstractmethod
@@ -142,7 +142,7 @@ class MeasurementRule(FeedbackRule):
     """Which points are rivals."""
 
     joint: bool = True
-    """Whether the posterior covariance of the point and its rival counts. The paper takes them for
+    """True to count the posterior covariance of the point and its rival. The paper takes them for
     independent, which measures more."""
 
     def __post_init__(self) -> None:
@@ -261,12 +261,12 @@ class MixedRule(FeedbackRule):
 
     @property
     def compare(self) -> Compare | None:
-        """Which rivals the inner rule wants."""
+        """Kind of rivals that the inner rule wants."""
         return self.rule.compare
 
     @property
     def joint(self) -> bool:
-        """Whether the inner rule wants covariances."""
+        """True if the inner rule wants covariances."""
         return self.rule.joint
 
     def decide(self, prospect: Prospect) -> MeasurementChoice:

@@ -45,10 +45,10 @@ _NONE_FEASIBLE = "No trial is as likely to be feasible as it has to be; the like
 
 @dataclass(frozen=True)
 class Assessment:
-    """What a decision came to, and from what."""
+    """The next trial, the incumbent that it is compared with, and whether to stop."""
 
     money: Money
-    """What was spent, and what is left."""
+    """Money spent, and money left."""
 
     incumbent: float
     """The best posterior mean at an evaluated point."""
@@ -58,13 +58,13 @@ class Assessment:
     where no trial with an outcome is in the search space."""
 
     incumbent_parameters: dict[str, Value]
-    """Its parameterization, as it was realised."""
+    """Its parameterization, as it was realized."""
 
     reason: str = ""
     """Why to stop or to go on, as a phrase; empty where no rule was asked."""
 
     stop: bool = True
-    """Whether the rule, or the budget, says to stop."""
+    """True if the rule, or the budget, says to stop."""
 
     decision: Decision | None = None
     """The trial that is most worth its cost; None if nothing is affordable."""
@@ -76,7 +76,7 @@ class Assessment:
     """Probability that the incumbent is feasible; None without outcome constraints."""
 
     is_feasible: bool = True
-    """Whether that is large enough; if not, the incumbent is the likeliest to be feasible."""
+    """True if that is large enough; if not, the incumbent is the likeliest to be feasible."""
 
     @property
     def answer(self) -> Decision | Stop:
@@ -86,7 +86,7 @@ class Assessment:
         return self.decision
 
     def stop_message(self) -> str:
-        """Why there is no further trial, what was saved, and what to deploy."""
+        """Return why there is no further trial, what was saved, and what to deploy."""
         compared = ""
         if self.compared is not None:
             index, price = self.compared

@@ -1,9 +1,9 @@
-"""What a unit of cost is worth, and when no trial is worth its cost any more.
+"""Rules for the price of a unit of cost, and for stopping when no trial is worth its cost.
 
 The rules of Xie, Astudillo, Frazier, Scully and Terenin 2024, *Cost-aware Bayesian Optimization via
 the Pandora's Box Gittins Index*, on plain numbers. The price of cost (their lambda) is in units of
 the objective per unit of cost. Indices and best values are in one unit of the objective, with the
-sign of maximisation. Where outcomes are noisy, the best value so far is the largest posterior mean
+sign of maximization. Where outcomes are noisy, the best value so far is the largest posterior mean
 at an evaluated point.
 """
 
@@ -39,13 +39,13 @@ class GittinsDecay:
     """The first price."""
 
     factor: float = 2.0
-    """What the price is divided by, each time."""
+    """Divisor of the price, each time."""
 
     def __post_init__(self) -> None:
         check_fields(self, initial=positive_number, factor=number_above_one)
 
     def after(self, lmbda: float, index: float, incumbent: float) -> float:
-        """The price of the next decision.
+        """Return the price of the next decision.
 
         Args:
             lmbda: The price in force.

@@ -37,13 +37,13 @@ from ax_costaware.queries.argument_checks import (
 )
 
 _MOST_CHILDREN = 4096
-"""Into how many cells one may be split: all of them are weighed."""
+"""Largest number of parts of a cell: the information of all of them is computed."""
 
 _MOST_PER_COLUMN = 2**40
 """Cells of one column at the finest level: their centres are told apart in double precision."""
 
 _SAME_CENTRE = 1e-3
-"""How far a centre may be off, in widths of its cell: it may have gone through transforms."""
+"""Tolerance of a centre, in widths of its cell: it may have gone through transforms."""
 
 _SAME_COST = 1e-9
 """A cost may exceed what is left of a budget by this part of it: costs are sums of decimals."""
@@ -54,14 +54,14 @@ class Cell:
     """A cell of a resolution tree."""
 
     level: int
-    """How often the box has been split; the root, the whole box, has level zero."""
+    """Number of splits of the box; the root, the whole box, has level zero."""
 
     index: tuple[int, ...]
     """Position among the cells of its level, counted in each column from zero."""
 
 
 _PLACE = attrgetter("level", "index")
-"""What cells are sorted by: the same as their own order, and faster to compare."""
+"""Sort key of cells: the same as their own order, and faster to compare."""
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ MOST_EXACT = 2000
 """With more pairs, landmarks stand for their queries."""
 
 NUM_LANDMARKS = 500
-"""How many landmarks, where nothing else is said."""
+"""Default number of landmarks."""
 
 _MOST_TO_SEARCH = 1000
 _MOST_TO_SEARCH_BY_LANDMARKS = 8000
@@ -122,7 +122,7 @@ class Embedding:
     """``weights(a) = projection l(a, centres)``, with an RBF ``l`` of scaled queries."""
 
     nodes: Array
-    """The points ``M x d`` that are weighed, in raw units."""
+    """The points ``M x d`` that are weighted, in raw units."""
 
     projection: Array
     """``M x M_a``."""

@@ -43,10 +43,10 @@ from ax_costaware.queries.marginals import Marginal, RawValue
 from ax_costaware.queries.quadrature import uniforms
 
 _SYMMETRY = 1e-8
-"""How far entries of a correlation may be from those across the diagonal, and these from one."""
+"""Tolerance of the symmetry of a correlation, and of its unit diagonal."""
 
 _LEAST_EIGENVALUE = 1e-6
-"""That of a correlation must be larger, or its inverse has no digits."""
+"""Eigenvalues of a correlation must be larger, or its inverse has no digits."""
 
 _FITTED_EIGENVALUE = 1e-4
 """A fitted correlation is shrunk towards independence until its least eigenvalue is this."""

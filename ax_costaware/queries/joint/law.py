@@ -53,7 +53,7 @@ class NodesGiven(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """How raw values become points of the model's space."""
+    """Map from raw values to points of the model's space."""
 
     transform: Callable[[Sequence[Mapping[str, RawValue]]], Tensor]
     """Points ``r x d`` of ``r`` rows of raw values; a name that a row lacks is nominal."""
@@ -66,7 +66,7 @@ class Placement:
     """Laws of the uncontrolled inputs that are not part of the joint law."""
 
     num_nodes: int
-    """How many nodes to use."""
+    """Number of nodes."""
 
     seed: int
     """Seed of the nodes. Equal seeds give equal nodes."""
@@ -129,7 +129,7 @@ class JointLaw(ABC):
 
     @abstractmethod
     def _num_uniforms(self, names: Sequence[str]) -> int:
-        """How many uniform numbers make a row of ``names``."""
+        """Return the number of uniform numbers that make a row of ``names``."""
 
     @abstractmethod
     def _rows_at(self, names: Sequence[str], u: Tensor) -> list[dict[str, RawValue]]:

@@ -53,7 +53,7 @@ class SmoothScores:
     """``K`` model coordinates, monotone."""
 
     block: int = 1
-    """How many neighbours are one knot of ``score``, whose slopes are noisy between samples."""
+    """Number of neighbours averaged to one knot of ``score``: slopes between samples are noisy."""
 
     def place(self, z: Tensor) -> Tensor:
         """Coordinates of scores of any shape, with one more dimension of size one."""

@@ -12,7 +12,7 @@ and therefore
 * the best value is found on the sets that are part of no other;
 * a set that is part of another of no larger cost never wins;
 * a set that fails takes all its parts with it;
-* once a set qualifies, no dearer one can win, and one of equal cost only by a larger value.
+* once a set qualifies, no more expensive one can win, and one of equal cost only by a larger value.
 
 What is left open is searched from both ends: from above by inclusion, down from the cheapest
 control set that is known to qualify, which is short when few qualify; and from below by cost, which

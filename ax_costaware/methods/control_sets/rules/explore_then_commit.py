@@ -1,7 +1,7 @@
 """Explore then commit: play each cheap cost group a number of times, then the best control set.
 
 Section 4.2 of Tay et al. 2023, *Bayesian Optimization with Cost-varying Variable Subsets*. A cost
-group is the control sets of equal cost; the dearest group is not explored. ``ETC-50`` is
+group is the control sets of equal cost; the most expensive group is not explored. ``ETC-50`` is
 ``ExploreThenCommit(50)``, and ``ETC-Ada``, which the paper recommends, is
 ``ExploreThenCommit.adaptive()``.
 """
@@ -48,12 +48,12 @@ class ExploreThenCommit(ControlSetRule):
     """
 
     plays: int | tuple[int, ...] | None
-    """Plays of each cost group; or of each in turn, cheapest first, without the dearest group; None
-    if ``scale`` sets them."""
+    """Plays of each cost group, or of each in turn, cheapest first, without the most expensive one;
+    None if ``scale`` sets them."""
 
     scale: float | None
-    """A group whose control sets cost ``c`` times the dearest gets ``floor(scale / c)`` plays; None
-    if ``plays`` sets them."""
+    """Groups get ``floor(scale / c)`` plays, with ``c`` their cost relative to the largest; None if
+    ``plays`` sets them."""
 
     def __init__(
         self, plays: int | Sequence[int] | None = None, scale: float | None = None
@@ -61,8 +61,8 @@ class ExploreThenCommit(ControlSetRule):
         """Give either the plays of each cost group or a scale.
 
         Args:
-            plays: An integer >= 0 for every cost group, or one for each but the dearest, cheapest
-                first.
+            plays: An integer >= 0 for every cost group, or one for each but the most expensive,
+                cheapest first.
             scale: A finite number > 0; see ``adaptive``.
 
         Raises:
@@ -75,9 +75,9 @@ class ExploreThenCommit(ControlSetRule):
 
     @classmethod
     def adaptive(cls, scale: float = 4.0) -> ExploreThenCommit:
-        """``floor(scale / c)`` plays for a group of cost ``c``, costs scaled so the dearest is 1.
+        """``floor(scale / c)`` plays of a group, with ``c`` its cost relative to the largest.
 
-        So each group is explored for about ``scale`` times the dearest cost.
+        So each group is explored for about ``scale`` times the largest cost.
 
         Args:
             scale: A finite number > 0.
@@ -93,7 +93,7 @@ class ExploreThenCommit(ControlSetRule):
         return f"ExploreThenCommit(plays={self.plays!r})"
 
     def plays_per_group(self, costs: Sequence[float]) -> tuple[int, ...]:
-        """Plays of each cost group but the dearest, cheapest first.
+        """Return the plays of each cost group but the most expensive, cheapest first.
 
         Args:
             costs: Costs of all declared control sets.
@@ -103,13 +103,13 @@ class ExploreThenCommit(ControlSetRule):
         """
         groups = cost_groups(costs)[:-1]
         if self.scale is not None:
-            dearest = max(costs)
-            return tuple(_floor(self.scale * dearest / costs[group[0]]) for group in groups)
+            largest = max(costs)
+            return tuple(_floor(self.scale * largest / costs[group[0]]) for group in groups)
         if isinstance(self.plays, tuple):
             if len(self.plays) != len(groups):
                 raise InputError(
                     f"plays={self.plays!r} has {len(self.plays)} entries: expected {len(groups)}, "
-                    f"one for each cost group but the dearest, cheapest first, of the costs "
+                    f"one for each cost group but the most expensive, cheapest first, of the costs "
                     f"{list(costs)}."
                 )
             return self.plays
@@ -135,7 +135,7 @@ class ExploreThenCommit(ControlSetRule):
 
     @override
     def exploration_cost(self, costs: Sequence[float]) -> float:
-        """What all plays before the commitment cost together, in the unit of ``costs``."""
+        """Return the cost of all plays before the commitment, in the unit of ``costs``."""
         groups = cost_groups(costs)[:-1]
         plays = self.plays_per_group(costs)
         return math.fsum(n * costs[group[0]] for n, group in zip(plays, groups, strict=True))

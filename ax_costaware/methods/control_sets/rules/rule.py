@@ -1,9 +1,9 @@
-r"""What a rule that chooses a control set is told, asks and answers.
+r"""Rules that choose a control set: their input, their questions and their answer.
 
-A rule is a frozen dataclass with one method, ``decide``: numbers in, a decision with its reason out
+A rule is a frozen dataclass with one method, ``decide``: numbers in, a choice with its reason out
 (steps 3 to 6 of Algorithm 1 in Tay et al. 2023, *Bayesian Optimization with Cost-varying Variable
 Subsets*). It sees no inputs and no model. Costs are in the user's own unit, values in raw units of
-the objective with the sign of maximisation.
+the objective with the sign of maximization.
 
 Which control sets can matter follows from their inclusion alone. If control set :math:`I` is part
 of :math:`J`, then :math:`\max E[u_I] \le \max E[u_J]` for every function :math:`u`, because
@@ -37,23 +37,23 @@ from ax_costaware.queries.argument_checks import (
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 Evaluate: TypeAlias = Callable[[Sequence[int]], Sequence[float]]
-"""Gives, for indices of control sets, the largest expected acquisition value of each."""
+"""Callable: indices of control sets to the largest expected acquisition value of each."""
 
 
 class CostEstimate(NamedTuple):
-    """What is known of the cost of one trial, in the user's own unit."""
+    """Estimate of the cost of one trial, in the user's own unit."""
 
     mean: float
     """Expected cost."""
 
     standard_error: float | None
-    """How uncertain that expectation is: 0 for a declared cost; None where it is the average of
-    the reported costs, whose uncertainty a rule judges by their number."""
+    """Standard error of the mean: 0 for a declared cost. None for an average of reported costs,
+    whose uncertainty a rule judges by their number."""
 
 
 @runtime_checkable
 class EvaluateBounds(Protocol):
-    """An ``Evaluate`` that gives the other numbers, too, that a rule for unknown costs asks for.
+    """An ``Evaluate`` that also gives bounds and costs, for rules where costs are unknown.
 
     Bounds are of the objective alone, also where values count by outcome constraints.
     """
@@ -66,8 +66,8 @@ class EvaluateBounds(Protocol):
 
         Args:
             indices: Indices of control sets.
-            pointwise: Whether it is the largest :math:`E[\mu - \beta\sigma]`, the bound of the
-                function averaged, or that of the average, :math:`E\,\mu - \beta\,sd[E f]`.
+            pointwise: True for the largest :math:`E[\mu - \beta\sigma]`, the average of the
+                pointwise bound; False for :math:`E\,\mu - \beta\,sd[E f]`, that of the average.
         """
 
     def upper(self, indices: Sequence[int], pointwise: bool = False) -> Sequence[float]:
@@ -88,7 +88,7 @@ class PastDecision:
     """Index of the control set that was chosen."""
 
     charged: float
-    """What its trial takes from the budget: the reported cost, else the expected one."""
+    """Charge of its trial to the budget: the reported cost, else the expected one."""
 
     state: Mapping[str, Any] = field(default_factory=dict)
     """``ControlSetChoice.state`` of that decision; empty while it is no trial yet."""
@@ -97,8 +97,8 @@ class PastDecision:
     """``ControlSetChoice.values`` of that decision."""
 
     comparable: bool = True
-    """Whether the control sets, the laws of the inputs and the objective were those of now, so that
-    values and bounds of then can be compared with those of now."""
+    """True if the control sets, the distributions of the inputs and the objective were the present
+    ones, so that values and bounds can be compared with present ones."""
 
     budget: float | None = None
     """The budget that it was made from; None without one, or if that is not known."""
@@ -106,7 +106,7 @@ class PastDecision:
 
 @dataclass(frozen=True)
 class ControlSetHistory:
-    """Where the experiment stands: one entry for each declared control set, in declared order.
+    """State of the experiment: one entry for each declared control set, in declared order.
 
     Raises:
         InputError: For fields of different lengths, no control sets, two that control the same
@@ -117,42 +117,42 @@ class ControlSetHistory:
     """Names of the parameters that each controls."""
 
     costs: tuple[float, ...]
-    """Cost of one trial of each: declared, or what is expected of it so far."""
+    """Cost of one trial of each: declared, or expected so far."""
 
     plays: tuple[int, ...]
-    """How often the rule has chosen each before; initial trials are not counted."""
+    """Number of earlier choices of each by the rule; initial trials are not counted."""
 
     affordable: tuple[bool, ...]
-    """Whether each may be chosen now."""
+    """True for those that may be chosen now."""
 
     round: int
     """Number of this decision of the rule, from 1."""
 
     names: tuple[str, ...] | None = None
-    """What each is called in reasons; its parameters joined by ``+`` if omitted."""
+    """Name of each in reasons; its parameters joined by ``+`` if omitted."""
 
     known: tuple[bool, ...] | None = None
-    """Whether the cost of each is declared; None: all of them are."""
+    """True for those whose cost is declared; None if all are."""
 
     reported: tuple[tuple[float, ...], ...] | None = None
-    """What the trials of each were reported to have cost, those that the rule did not choose
-    included; None: nothing was."""
+    """Reported costs of the trials of each, including those that the rule did not choose; None if
+    there are none."""
 
     past: tuple[PastDecision, ...] = ()
     """Earlier decisions of the rule, in order."""
 
     budget: float | None = None
-    """What all trials may cost together; None for no limit."""
+    """Largest total cost of all trials; None for no limit."""
 
     remaining: float | None = None
-    """What is left of it."""
+    """Rest of the budget."""
 
     pending: bool = False
-    """Whether outcomes are outstanding, which the values believe in."""
+    """True if trials are pending, whose outcomes are fantasized in the values."""
 
     monotone: bool = True
-    """Whether a control set that is part of another has no larger value. It may have where outcome
-    constraints are on expectations: leaving an input to chance can keep to them at a better value
+    """True if a control set that is part of another has no larger value. It may have one where
+    outcome constraints are on expectations: an uncontrolled input can meet them at a better value
     than any setting of it."""
 
     def __post_init__(self) -> None:
@@ -202,21 +202,21 @@ class ControlSetHistory:
         return indices
 
     def is_priced(self, index: int) -> bool:
-        """Whether anything is known of the cost of a control set: declared, or ever reported."""
+        """Return True if the cost of a control set is declared, or was ever reported."""
         if self.known is None or self.known[index]:
             return True
         return bool(self.reported and self.reported[index])
 
     def describe(self, index: int) -> str:
-        """A control set as a sentence names it: by its name, else its sorted parameters."""
+        """Return the name of a control set, else its sorted parameters, for use in a sentence."""
         if self.names is not None:
             return self.names[index]
         return "+".join(sorted(self.parameters[index]))
 
     def largest(self, indices: Iterable[int], values: dict[int, float]) -> int:
-        """The one with the largest value among ``indices``.
+        """Return the index of the largest value among ``indices``.
 
-        Of equal values the one that controls more parameters, then the one declared first.
+        Ties go to the one that controls more parameters, then to the one declared first.
         """
         return max(indices, key=lambda i: (values[i], len(self.parameters[i]), -i))
 
@@ -238,7 +238,7 @@ class ControlSetChoice:
     """The values that the rule asked for, by index."""
 
     state: Mapping[str, Any] = field(default_factory=dict)
-    """What the rule will want to read again, as plain JSON; it is stored with the trial."""
+    """State of the rule for later decisions, as plain JSON; it is stored with the trial."""
 
 
 class ControlSetRule(ABC):
@@ -315,11 +315,11 @@ class SeenValues:
 def expected_costs(
     history: ControlSetHistory, evaluate: EvaluateBounds, indices: Sequence[int]
 ) -> dict[int, float]:
-    """Expected cost of control sets at the values that each would set, by index.
+    """Return the expected cost of control sets at the values that each would set, by index.
 
-    What nothing is known of is taken to cost as much as the dearest control set that is part of it,
-    since setting more costs no less; where there is none, as little as the cheapest of the others,
-    so that it is tried where it promises something, whatever the unit of cost.
+    A control set of unknown cost counts as the most expensive one that is part of it, since setting
+    more costs no less. If there is none, it counts as the cheapest of the others, so that it is
+    tried, whatever the unit of cost.
     """
     estimates = evaluate.costs(indices)
     found = {i: estimate.mean for i, estimate in zip(indices, estimates, strict=True)}
@@ -335,7 +335,7 @@ def expected_costs(
 
 
 def finite_values(given: Sequence[float], indices: Sequence[int], what: str = "") -> list[float]:
-    """What ``evaluate`` gave for the control sets ``indices``, as floats.
+    """Return the values that ``evaluate`` gave for control sets, as floats.
 
     Raises:
         InputError: If these are too few or too many, or one is not finite.

@@ -31,7 +31,7 @@ of the cost changes no decision:
   the rest of the budget buys at the average cost so far.
 
 Costs and the budget are in the user's own unit, values in raw units of the objective with the sign
-of maximisation.
+of maximization.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ EXPLORE, EXPLOIT = "explore", "exploit"
 """The two phases, as a decision records them."""
 
 PRIOR_SCATTER = 0.5
-"""How much costs are taken to scatter before any of them is seen twice, in shares of their mean."""
+"""Standard deviation of costs, as a share of their mean, before any was reported twice."""
 
 LEAST_TRIALS = 2
 """Trials counted at least, so that the logarithm in the width is positive."""
@@ -190,7 +190,7 @@ class UnknownCosts(ControlSetRule):
         return turn if spent < share and spent + expected <= share else None
 
     def _share(self, history: ControlSetHistory) -> float:
-        """What exploration may cost."""
+        """Return the largest cost of the exploration."""
         assert history.budget is not None
         if history.remaining is None:
             return self.exploration * history.budget
@@ -323,7 +323,7 @@ def _explored(history: ControlSetHistory) -> list[PastDecision]:
 
 
 def _ended_exploration(past: PastDecision, budget: float | None) -> bool:
-    """Whether a decision is of the second phase, and was made from no smaller budget than now."""
+    """Return True for a decision of the second phase, made from no smaller budget than now."""
     if past.state.get("phase") != EXPLOIT:
         return False
     return budget is None or past.budget is None or budget <= past.budget * (1 + 1e-9)
@@ -356,7 +356,7 @@ def _running_bounds(history: ControlSetHistory) -> tuple[float, list[float]]:
 def _state(
     phase: str, lower: float, upper: dict[int, float], history: ControlSetHistory, reset: bool
 ) -> dict[str, Any]:
-    """What later decisions read; bounds that hold for this decision alone do not count."""
+    """Return the state for later decisions; bounds that hold for this one alone do not count."""
     return {
         "phase": phase,
         "lower": None if history.pending else lower,

@@ -30,20 +30,20 @@ from ax_costaware.queries.argument_checks import given_fields, instance_of, one_
 class LargestValuePerCost(ControlSetRule):
     """The affordable control set whose value over its cost is largest.
 
-    Counted from zero it depends on where the objective has its zero, and means something only for
-    values that are not negative, as those of expected improvement are: a negative value improves by
-    being dearer. Counted from the worst, neither shift nor scale of the objective, nor the unit of
-    cost, changes a decision, and learned costs are those at the values that would be set.
+    Counted from zero, values have to be nonnegative, as those of expected improvement are: a
+    negative value per cost improves with the cost. Counted from the worst, neither shift nor scale
+    of the objective, nor the unit of cost, changes a decision, and learned costs are those at the
+    values that would be set.
 
-    Trials that leave inputs to chance teach little about values that chance does not reach, however
-    cheap they are: where the best ones are out of its reach, ``ExploreThenCommit`` does better.
+    Trials with uncontrolled inputs teach little about values that these hardly ever take, however
+    cheap the trials are. Where the best values are among them ``ExploreThenCommit`` does better.
 
     Raises:
         InputError: If ``above`` is neither ``"zero"`` nor ``"worst"``.
     """
 
     above: str = "zero"
-    """What values are counted from: ``"zero"``; or ``"worst"``, the least posterior mean."""
+    """Value that values are counted from: ``"zero"``; or ``"worst"``, the least posterior mean."""
 
     def __post_init__(self) -> None:
         one_of(self.above, "above", ("zero", "worst"))

@@ -67,7 +67,9 @@ def test_plays_per_group() -> None:
 @pytest.mark.parametrize("plays", [(3,), (3, 1, 2), ()])
 def test_refuses_plays_for_another_number_of_groups(plays: tuple[int, ...]) -> None:
     rule = ExploreThenCommit(plays)
-    message = rf"has {len(plays)} entries: expected 2, one for each cost group but the dearest"
+    message = (
+        rf"has {len(plays)} entries: expected 2, one for each cost group but the most expensive"
+    )
     with pytest.raises(InputError, match=message):
         rule.plays_per_group(CHEAP)
     with pytest.raises(InputError, match=message):
