@@ -114,8 +114,8 @@ class LogTargetImprovementPerCost(PointwiseAcquisition):
         model: A fitted Gaussian process of one outcome, with the fidelities among its columns.
         target: Columns of the fidelities, with their values at the target.
         best_f: The best posterior mean at the target so far, less ``risk_aversion`` standard
-            deviations, with the sign of maximisation; None: what counts is the part of the variance at the
-            target that a trial explains.
+            deviations, with the sign of maximisation; None: what counts is the part of the
+            variance at the target that a trial explains.
         cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, an object with
             ``log_cost`` such as ``LogNormalCostModel``, or a ``DeterministicModel``.
         log_weight: A function from points ``n x d`` to ``n`` logarithms that are added, such as

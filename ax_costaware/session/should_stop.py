@@ -163,9 +163,9 @@ def _method_and_surrogate(
         return None, None
     if method.should_stop_unsupported is not None:
         raise UnsupportedError(
-            f"the outcomes of this experiment are {method.should_stop_unsupported}, and the check is "
-            "of the best of them, which is not what is best to deploy: see what recommend(client) says of "
-            "its standard deviation."
+            f"the outcomes of this experiment are {method.should_stop_unsupported}, and the check "
+            "is of the best of them, which is not what is best to deploy: see what "
+            "recommend(client) says of its standard deviation."
         )
     if not isinstance(method, CostAware):
         return None, None

@@ -108,11 +108,8 @@ def test_what_says_nothing_of_the_target_is_worth_nothing_where_it_is_weighed(
         found = acquisition(X.unsqueeze(-2)).exp()
     assert bool((share < 0.1).all())
     # That they are better is certain, so that no expectation is left to take.
-    risk_aversion = 0.5 * variance.sqrt()
-    has, will_have = (
-        mean - risk_aversion - best_f,
-        mean - risk_aversion * (1.0 - share).sqrt() - best_f,
-    )
+    off = 0.5 * variance.sqrt()
+    has, will_have = mean - off - best_f, mean - off * (1.0 - share).sqrt() - best_f
     torch.testing.assert_close(found, will_have - (1.0 - share) * has)
     assert bool((found < 1.1 * share * has).all())
 
