@@ -69,7 +69,7 @@ PRINTED = {
 }
 """What the examples of a page print, among other things."""
 
-IN_FULL = {"README": {0}, "indirect_queries": {0}, "own_method": {1, 2}}
+IN_FULL = {"README": {0}, "indirect_queries": {0}, "own_method": {1}}
 """Examples, by number, that search as a reader's do: README's first one, and those that are asked
 how good what they find is. Others are asked whether all works."""
 
