@@ -89,7 +89,7 @@ class Chooser(ABC):
             covar_module=kernel,
             mean_module=None if kernel is None else self.mean,
             noise=self.noise_for(kernel),
-            target_transform=Normalize(2, bounds=self.problem.box()),
+            latent_transform=Normalize(2, bounds=self.problem.box()),
             outcome_transform=None,
         )
 

@@ -246,7 +246,7 @@ class MappedCell(Conditional):
         return 3
 
     @property
-    def num_target_columns(self) -> int:
+    def num_latent_columns(self) -> int:
         return 2
 
     def within(self, lower: Any, upper: Any) -> Self:

@@ -14,7 +14,7 @@ of a sample of its own, and the rest falls by its law.
 
 Where further outcomes have bounds, each with a model of its own, a candidate that is feasible with
 probability :math:`P` counts as :math:`P (a - a_{low})`; :math:`a_{low}` is the least of the means.
-The same trials move what is believed of all outcomes.
+The same trials move the posteriors of all outcomes.
 
 With queries that are answered by averages what is deployed is the point with the best expectation,
 which no query measures; answers move the expectations of points as far as they are correlated with
@@ -98,7 +98,7 @@ def _positive(variance: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Queries of which one may turn out to be the best, and what is believed of their values.
+    """Queries of which one may turn out to be the best, and the posterior of their values.
 
     Attributes:
         posterior: The posterior of the objective, to be maximised.

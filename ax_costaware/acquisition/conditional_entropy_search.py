@@ -77,7 +77,7 @@ class ConditionalEntropySearch(PointwiseAcquisition):
         self._log_cost = log_cost_function(1.0 if cost is None else cost)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Condition on queries under evaluation, instead of those given before.
+        """Condition on pending queries, instead of those given before.
 
         The samples of the optimum stay; what the pending queries will tell of it is not counted
         again, because they shrink the variances.
@@ -119,7 +119,7 @@ class ConditionalMaxValueEntropySearch(ConditionalEntropySearch):
             ``log_cost``, or a ``DeterministicModel``; None where cost does not
             count.
         posterior_transform: A ``ScalarizedPosteriorTransform``: a weight of -1 for minimisation.
-        X_pending: ``k x p`` queries under evaluation, believed at their posterior mean.
+        X_pending: ``k x p`` pending queries, fantasized at the posterior mean.
 
     Raises:
         InputError: If ``target_max_samples``, ``cost`` or ``X_pending`` is not of that kind.
@@ -175,7 +175,7 @@ class ConditionalJointEntropySearch(ConditionalEntropySearch):
             ``log_cost``, or a ``DeterministicModel``; None where cost does not
             count.
         posterior_transform: A ``ScalarizedPosteriorTransform``: a weight of -1 for minimisation.
-        X_pending: ``k x p`` queries under evaluation, believed at their posterior mean.
+        X_pending: ``k x p`` pending queries, fantasized at the posterior mean.
         constraints: Bounds on further outcomes, within which the samples are, each with a fitted
             ``ConditionalMeanProcess``.
 
@@ -207,7 +207,7 @@ class ConditionalJointEntropySearch(ConditionalEntropySearch):
         self.set_X_pending(X_pending)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Condition on queries under evaluation; see the base class."""
+        """Condition on pending queries; see the base class."""
         super().set_X_pending(X_pending)
         with torch.no_grad():
             self._optimal_moments = self.latent(self.optimal_inputs)

@@ -124,7 +124,7 @@ def optimize_control_sets(
             point, for inputs that depend on what is controlled; ``nodes``, ``weights`` and
             ``product`` are not used for that control set.
         posterior_transform: Applied to the posterior; the result is maximised.
-        X_pending: ``k x d`` points under evaluation, believed at their posterior mean.
+        X_pending: ``k x d`` pending points, fantasized at the posterior mean.
         discrete: ``(columns, values)`` of columns that jointly take one of ``values``' rows; a
             control set has all of them or none.
         inequality_constraints: ``(indices, coefficients, rhs)`` with
@@ -297,11 +297,11 @@ class PartialQueryAcquisition(PointwiseAcquisition):
         self.set_X_pending(X_pending)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        r"""Condition on points under evaluation.
+        r"""Condition on pending points.
 
         Args:
             X_pending: ``k x d`` points, or ``None``. A point whose inputs are partly left to
-                chance is represented by the values that are expected there. It is believed at its
+                chance is represented by the values that are expected there. It is fantasized at its
                 posterior mean, which on an exact GP is the expectation over all fantasies.
         """
         super().set_X_pending(X_pending)
@@ -337,7 +337,7 @@ class ExpectedUpperConfidenceBound(PartialQueryAcquisition):
         weights: ``m`` non-negative weights that sum to one.
         beta: Weight of the posterior standard deviation, at least zero.
         posterior_transform: Applied to the posterior; the result is maximised.
-        X_pending: ``k x d`` points under evaluation. The expectation over their fantasies is
+        X_pending: ``k x d`` pending points. The expectation over their fantasies is
             exact on an exact GP: the mean stays and the standard deviation does not depend on
             the fantasised outcome.
 
@@ -378,7 +378,7 @@ class PartialQueryLogExpectedImprovement(PartialQueryAcquisition):
         nodes: ``m x d`` nodes of the inputs; the controlled columns are ignored.
         weights: ``m`` non-negative weights that sum to one.
         posterior_transform: Applied to the posterior; the result is maximised.
-        X_pending: ``k x d`` points under evaluation, believed at their posterior mean.
+        X_pending: ``k x d`` pending points, fantasized at the posterior mean.
 
     Raises:
         InputError: For controlled columns, nodes, weights or an incumbent out of range.

@@ -3,7 +3,7 @@ r"""Analytic acquisition functions that know a cost, and the incumbent that one 
 Each is a formula of three numbers per point: posterior mean, posterior standard deviation, and the
 logarithm of the expected cost. Their base finds the three, for maximisation or minimisation, for
 exact GPs by their cached factor, for any other model (ensembles included) by its posterior, and
-with points under evaluation believed at their posterior mean.
+with pending points fantasized at the posterior mean.
 
 ``PandoraBoxGittinsIndex`` is the index of Xie, Astudillo, Frazier, Scully and Terenin 2024,
 "Cost-aware Bayesian Optimization via the Pandora's Box Gittins Index" (NeurIPS), equation 6: the
@@ -59,7 +59,7 @@ class CostAwareAnalyticAcquisitionFunction(AnalyticAcquisitionFunction):
             ``log_cost`` such as ``LogNormalCostModel``, or a ``DeterministicModel``.
         maximize: Whether large values of the objective are good.
         posterior_transform: Applied to the posterior.
-        X_pending: ``k x d`` points under evaluation, believed at their posterior mean.
+        X_pending: ``k x d`` pending points, fantasized at the posterior mean.
         log_weight: A function from points ``... x d`` to the logarithms ``...`` of weights of what
             a trial gains, such as the probability that it is feasible; None for none.
 
@@ -86,7 +86,7 @@ class CostAwareAnalyticAcquisitionFunction(AnalyticAcquisitionFunction):
         self.set_X_pending(X_pending)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Condition on points under evaluation, instead of those given before.
+        """Condition on pending points, instead of those given before.
 
         A sequence of these is how ``optimize_acqf(..., q > 1, sequential=True)`` builds a batch.
 
@@ -94,7 +94,7 @@ class CostAwareAnalyticAcquisitionFunction(AnalyticAcquisitionFunction):
             X_pending: ``k x d`` points, or None.
         """
         check_pending(X_pending, "d")
-        # Past the analytic base class, which knows no points under evaluation.
+        # Past the analytic base class, which knows no pending points.
         AcquisitionFunction.set_X_pending(self, X_pending)
         self._posterior = FunctionalPosterior.of(self.model, self.posterior_transform, X_pending)
 
@@ -134,7 +134,7 @@ class PandoraBoxGittinsIndex(CostAwareAnalyticAcquisitionFunction):
     r"""The index :math:`g` that solves :math:`w(x) E[(f(x) - g)^+] = \lambda c(x)`.
 
     It needs no incumbent. For minimisation the value is the index of :math:`-f`. The index is
-    linear in the posterior mean, so believing points under evaluation at their posterior mean gives
+    linear in the posterior mean, so believing pending points at their posterior mean gives
     the exact average over fantasies of their outcomes.
 
     Args:
@@ -146,7 +146,7 @@ class PandoraBoxGittinsIndex(CostAwareAnalyticAcquisitionFunction):
         lmbda: What one unit of cost is worth, in units of the (transformed) objective; > 0.
         maximize: Whether large values of the objective are good.
         posterior_transform: Applied to the posterior.
-        X_pending: ``k x d`` points under evaluation.
+        X_pending: ``k x d`` pending points.
         log_weight: A function from points ``... x d`` to the logarithms ``...`` of the weights
             :math:`w(x)`, such as the probability that a trial is feasible; None: they are one.
 
@@ -229,7 +229,7 @@ class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
         exponent: Power of the cost, at least zero.
         maximize: Whether large values of the objective are good.
         posterior_transform: Applied to the posterior.
-        X_pending: ``k x d`` points under evaluation, believed at their posterior mean; the best of
+        X_pending: ``k x d`` pending points, fantasized at the posterior mean; the best of
             them is the incumbent if it is better than ``best_f``.
         log_weight: A function from points ``... x d`` to logarithms ``...`` that are added, such as
             that of the probability that a trial is feasible; None for none.
@@ -272,9 +272,9 @@ class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
         self.register_buffer("best_f", best)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Condition on points under evaluation, instead of those given before.
+        """Condition on pending points, instead of those given before.
 
-        They are believed at their posterior mean, and so may be the incumbent.
+        They are fantasized at the posterior mean, and so may be the incumbent.
 
         Args:
             X_pending: ``k x d`` points, or None.

@@ -25,7 +25,7 @@ from scipy.stats import norm
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError, unavailable
-from ax_costaware.models.believed import believed
+from ax_costaware.models.fantasies import fantasized
 from ax_costaware.queries.argument_checks import check_fields, finite_number, optional
 
 Moments: TypeAlias = Callable[..., tuple[Tensor, Tensor]]
@@ -91,7 +91,7 @@ class OutcomeConstraint:
         """The model of the metric, after points ``k x d`` that count as observed out of bounds."""
         with torch.enable_grad():
             model = self.fit()
-        return model if violated is None else believed(model, violated, self.violated)
+        return model if violated is None else fantasized(model, violated, self.violated)
 
     def log_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
         """The logarithm of the probability that a Gaussian outcome keeps to the bounds.

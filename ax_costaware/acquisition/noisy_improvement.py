@@ -104,7 +104,7 @@ class LogNoisyExpectedImprovementPerCost(PointwiseAcquisition):
         exponent: Power of the cost, at least zero.
         maximize: Whether large values of the objective are good.
         posterior_transform: Applied to the posterior.
-        X_pending: ``k x d`` points under evaluation, whose values are uncertain, too.
+        X_pending: ``k x d`` pending points, whose values are uncertain, too.
         is_feasible: ``n`` booleans: which points of ``X_baseline`` may be the best one. None: all.
         num_samples: Samples of the values at the baseline.
         seed: Of the samples.
@@ -158,7 +158,7 @@ class LogNoisyExpectedImprovementPerCost(PointwiseAcquisition):
         self.set_X_pending(X_pending)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Take points under evaluation into the baseline; see the base class."""
+        """Take pending points into the baseline; see the base class."""
         super().set_X_pending(X_pending)
         X, may_be_best = self._evaluated, self._is_feasible
         if X_pending is not None:

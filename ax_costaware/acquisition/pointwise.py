@@ -26,7 +26,7 @@ class PointwiseAcquisition(AcquisitionFunction):
     """What the number of columns of a point is called in messages."""
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Condition on points under evaluation, instead of those given before.
+        """Condition on pending points, instead of those given before.
 
         A sequence of these is how ``optimize_acqf(..., q > 1, sequential=True)`` builds a batch.
 

@@ -122,7 +122,7 @@ class LogTargetImprovementPerCost(PointwiseAcquisition):
             that of the probability that the trial is feasible, where what inputs have already is no
             gain; None for none.
         posterior_transform: A ``ScalarizedPosteriorTransform``: a weight of -1 for minimisation.
-        X_pending: ``k x d`` points under evaluation, believed at their posterior mean.
+        X_pending: ``k x d`` pending points, fantasized at the posterior mean.
         risk_aversion: How many standard deviations are taken off a mean, :math:`\kappa \ge 0`.
 
     Raises:
@@ -165,7 +165,7 @@ class LogTargetImprovementPerCost(PointwiseAcquisition):
         self.set_X_pending(X_pending)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Condition on points under evaluation, believed at their posterior mean; see the base."""
+        """Condition on pending points, fantasized at the posterior mean; see the base."""
         super().set_X_pending(X_pending)
         self._posterior = FunctionalPosterior.of(self.model, self._posterior_transform, X_pending)
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.feasibility import Feasibility, OutcomeConstraint
-from ax_costaware.models.latent_paths import TargetPaths
+from ax_costaware.models.latent_paths import LatentPaths
 from ax_costaware.models.posterior import ExactPosterior
 
 _PENALTY = 100.0
@@ -35,7 +35,7 @@ class BoundedPaths:
         seed: Seed of the draw.
 
     Raises:
-        UnsupportedInputError: As ``TargetPaths``.
+        UnsupportedInputError: As ``LatentPaths``.
     """
 
     def __init__(
@@ -47,18 +47,18 @@ class BoundedPaths:
         seed: int,
     ) -> None:
         posteriors = [posterior, *(other for _, other in feasibility.outcomes)]
-        self._paths = [TargetPaths(one, num_paths, seed + i) for i, one in enumerate(posteriors)]
+        self._paths = [LatentPaths(one, num_paths, seed + i) for i, one in enumerate(posteriors)]
         self._penalties = _penalties(posterior, feasibility, X)
 
     def __call__(self, X: Tensor) -> Tensor:
-        """As of ``TargetPaths``."""
+        """As of ``LatentPaths``."""
         return self._values(lambda paths: paths(X))
 
     def each_at(self, X: Tensor, path: Tensor) -> Tensor:
-        """As of ``TargetPaths``."""
+        """As of ``LatentPaths``."""
         return self._values(lambda paths: paths.each_at(X, path))
 
-    def _values(self, read: Callable[[TargetPaths], Tensor]) -> Tensor:
+    def _values(self, read: Callable[[LatentPaths], Tensor]) -> Tensor:
         value, *others = map(read, self._paths)
         return _penalized(value, others, self._penalties)
 

@@ -26,19 +26,19 @@ from ax_costaware.acquisition.feasibility import OutcomeConstraint
 from ax_costaware.core.history import NEVER_RUN
 from ax_costaware.core.model import ModelOptions
 from ax_costaware.core.problem import Problem, Stop
-from ax_costaware.models.believed import believed
+from ax_costaware.models.fantasies import fantasized
 from ax_costaware.space.parameters import Row
 
 _NEAR = 0.1
 """Part of a parameter's range within which a trial is near to another one."""
 
 _PLAUSIBLE = 3.0
-"""Standard deviations by which a failed point is first believed to be worse than its mean."""
+"""Standard deviations by which a failed point is first taken to be worse than its mean."""
 
 
 FAILURE_WEIGHTS = ((_PLAUSIBLE, 1), (math.inf, 1), (math.inf, 25))
 """How a decision that comes near to a failed trial is made again, one after the other as long as it
-is still near: standard deviations by which the failed point is believed to be worse than its mean,
+is still near: standard deviations by which the failed point is taken to be worse than its mean,
 and how often it counts as observed; of a trial that counts 25 times the noise leaves a fifth."""
 
 BY_FAILURES = "by a model that takes trials that failed for no better than the median outcome"
@@ -135,7 +135,7 @@ def after_failures(
     Args:
         model: A fitted Gaussian process of one outcome.
         X: Points ``k x d``, in the model's units.
-        middling: The value that no failed point is believed to be better than, in outcome units.
+        middling: The value that no failed point is taken to be better than, in outcome units.
         most: By how many posterior standard deviations it may be worse than its mean.
         minimize: Whether smaller outcomes are better.
 
@@ -151,4 +151,4 @@ def after_failures(
             bound = bound.clamp(mean - far, mean + far)
         return bound
 
-    return believed(model, X, outcome)
+    return fantasized(model, X, outcome)

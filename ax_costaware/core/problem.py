@@ -27,7 +27,7 @@ from ax_costaware.acquisition.feasibility import Feasibility, OutcomeConstraint
 from ax_costaware.acquisition.optimize import Optimum
 from ax_costaware.core.history import PastTrial
 from ax_costaware.exceptions import unavailable
-from ax_costaware.models.believed import believed
+from ax_costaware.models.fantasies import fantasized
 from ax_costaware.models.posterior import FunctionalPosterior
 from ax_costaware.space.finite_spaces import all_points, untried
 from ax_costaware.space.parameters import Row, Value
@@ -144,7 +144,7 @@ class Problem:
         if not self.known:
             return model
         points = self.space.encode([o.parameters for o in self.known])
-        return believed(model, points.repeat(_OFTEN, 1))
+        return fantasized(model, points.repeat(_OFTEN, 1))
 
     @cached_property
     def posterior(self) -> FunctionalPosterior:

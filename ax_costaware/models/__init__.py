@@ -15,7 +15,7 @@ from ax_costaware.models.fixed_hyperparameters import (
     FixedTimeVaryingGP,
 )
 from ax_costaware.models.kernels import IndependentKernel, SeparableKernel
-from ax_costaware.models.latent_paths import TargetPaths
+from ax_costaware.models.latent_paths import LatentPaths
 from ax_costaware.models.log_normal_cost import CostKind, LogNormalCostModel
 from ax_costaware.models.matern_gp import MaternGP
 from ax_costaware.models.posterior import ExactPosterior, FunctionalPosterior
@@ -40,10 +40,10 @@ __all__ = [
     "FunctionalPosterior",
     "GPFactor",
     "IndependentKernel",
+    "LatentPaths",
     "LogNormalCostModel",
     "MaternGP",
     "SeparableKernel",
-    "TargetPaths",
     "TimeVaryingGP",
     "expectation_posterior",
     "information_gain",

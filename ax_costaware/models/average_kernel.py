@@ -57,7 +57,7 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
     Args:
         base_kernel: The kernel of the function, over ``d`` columns.
         conditional: The distribution of the inputs given a query.
-        target_transform: From inputs in raw units to those of ``base_kernel``.
+        latent_transform: From inputs in raw units to those of ``base_kernel``.
 
     Raises:
         InputError: For a transform that learns its coefficients from the inputs that it sees.
@@ -67,22 +67,22 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         self,
         base_kernel: Kernel,
         conditional: Conditional,
-        target_transform: InputTransform | None = None,
+        latent_transform: InputTransform | None = None,
     ) -> None:
         super().__init__()
         self.base_kernel = base_kernel
         self.conditional = conditional
-        self.target_transform = target_transform
+        self.latent_transform = latent_transform
         self.num_query_columns = conditional.num_query_columns
-        self.num_target_columns = target_columns(conditional)
-        if target_transform is not None:
-            parts = target_transform.modules()
+        self.num_latent_columns = latent_columns(conditional)
+        if latent_transform is not None:
+            parts = latent_transform.modules()
             if any(getattr(part, "learn_coefficients", False) for part in parts):
                 raise InputError(
-                    f"target_transform={target_transform!r}: expected one whose bounds or "
+                    f"latent_transform={latent_transform!r}: expected one whose bounds or "
                     "coefficients are given, such as Normalize(d, bounds=bounds)."
                 )
-            target_transform.eval()
+            latent_transform.eval()
         self._remembered: list[_Remembered] = []
 
     def query_rows(self, A: Tensor) -> Tensor:
@@ -92,7 +92,7 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
             InputError: For another number of columns.
         """
         self.conditional.check_shape(A)
-        rest = A.new_zeros(*A.shape[:-1], self.num_target_columns + 1)
+        rest = A.new_zeros(*A.shape[:-1], self.num_latent_columns + 1)
         return torch.cat([A, rest], dim=-1)
 
     def point_rows(self, X: Tensor) -> Tensor:
@@ -106,9 +106,9 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         return torch.cat([query, X, X.new_ones(*X.shape[:-1], 1)], dim=-1)
 
     def _check_points(self, X: Tensor) -> None:
-        if not isinstance(X, Tensor) or X.ndim == 0 or X.shape[-1] != self.num_target_columns:
+        if not isinstance(X, Tensor) or X.ndim == 0 or X.shape[-1] != self.num_latent_columns:
             shape = tuple(X.shape) if isinstance(X, Tensor) else X
-            expected = f"points of {self.num_target_columns} columns"
+            expected = f"points of {self.num_latent_columns} columns"
             raise InputError(f"X of shape {shape!r}: expected {expected}.")
 
     def points(self, X: Tensor) -> Points:
@@ -122,14 +122,14 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
 
     def transform(self, X: Tensor) -> Tensor:
         """Points ``... x d`` in raw units in the space of ``base_kernel``."""
-        if self.target_transform is None:
+        if self.latent_transform is None:
             return X
-        transformed: Tensor = self.target_transform.transform(X)
+        transformed: Tensor = self.latent_transform.transform(X)
         return transformed
 
     def averages(self, rows: Tensor) -> Functionals:
-        """What rows ``... x n x (p + d + 1)`` stand for, which are all queries or all points."""
-        transform = self.target_transform
+        """Return the functionals of rows ``... x n x (p + d + 1)``: all queries, or all points."""
+        transform = self.latent_transform
         # Nodes that depend on parameters, which are fitted or loaded, belong to one evaluation.
         is_fitted = transform is not None and any(True for _ in transform.parameters())
         is_inference = rows.is_inference() or torch.is_inference_mode_enabled()
@@ -151,7 +151,7 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         return found.averages
 
     def _resolution(self, reach: Tensor | None, is_pair: bool) -> tuple[int, ...]:
-        """How much finer the rules of columns have to be than the conditional has them.
+        """Return the refinement that the rules of columns need at the present length-scales.
 
         Of a pair of columns: each of them, and the sides of the grid.
         """
@@ -166,7 +166,7 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         return refinement(first), refinement(second), *map(side_of, scaled)
 
     def _read(self, rows: Tensor) -> _Remembered:
-        key, transform, p = rows.detach().clone(), self.target_transform, self.num_query_columns
+        key, transform, p = rows.detach().clone(), self.latent_transform, self.num_query_columns
         if bool((rows[..., -1] != 0).any()):
             return _Remembered(key, Points(self.transform(rows[..., p:-1])))
         A, conditional = rows[..., :p], self.conditional
@@ -228,7 +228,7 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         )
 
     def _reach(self, columns: ColumnNodes) -> Tensor:
-        """How far the nodes of one average are from its middle at most, ``d``."""
+        """Return the largest distance of a node from the middle of its average, ``d``."""
         with torch.no_grad():
             nodes, counts = self.transform(columns.nodes), columns.weights > _LEAST_WEIGHT
             high = nodes.masked_fill(~counts, -torch.inf).amax(dim=-2)
@@ -274,9 +274,9 @@ class _Remembered:
     resolution: tuple[int, ...] = (1,)
 
 
-def target_columns(conditional: Conditional) -> int:
+def latent_columns(conditional: Conditional) -> int:
     """The number ``d`` of columns of the points of a conditional."""
-    columns = conditional.num_target_columns
+    columns = conditional.num_latent_columns
     if columns is None:  # a user's function knows it
         query = torch.zeros(1, conditional.num_query_columns, dtype=torch.double)
         columns = conditional.joint_rule(query).nodes.shape[-1]

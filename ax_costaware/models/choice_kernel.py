@@ -25,7 +25,7 @@ _APART = 0.25
 def shared_lengthscales(
     columns: Sequence[int], choices: Sequence[Sequence[int]], num_columns: int
 ) -> tuple[Tensor, Tensor]:
-    """Which of the length-scales is that of each column, and what it is multiplied by.
+    """Return the length-scale of each column as an index, and its factor.
 
     Args:
         columns: The columns, by their numbers.
@@ -91,7 +91,7 @@ class ChoiceMaternKernel(MaternKernel):  # type: ignore[misc]
 
     @property
     def lengthscale(self) -> Tensor:
-        """That of each column, ``1 x d``; set it for each parameter."""
+        """Length-scale of each column, ``1 x d``; set it for each parameter."""
         found = self.parameter_lengthscale
         columns: Tensor = found[..., self.parameter_of] * self.widths.to(found)
         return columns

@@ -71,7 +71,7 @@ class ColumnRules:
         return cls(distinct, their_weights, place)
 
     def sums(self, other: ColumnRules, lengthscales: Tensor) -> Tensor:
-        """Functionals of the correlation in each column, ``d x ... x n x m``.
+        """Return averages of the correlation in each column, ``d x ... x n x m``.
 
         Args:
             other: The rules of ``m`` averages.
@@ -96,7 +96,7 @@ class ColumnRules:
         return other.spread(self.spread(sums).mT).mT
 
     def variances(self, lengthscales: Tensor) -> Tensor:
-        """Functionals of the correlation within each average, ``d x ... x n``.
+        """Return averages of the correlation within each average, ``d x ... x n``.
 
         Args:
             lengthscales: Of the columns, ``d``.
@@ -142,7 +142,7 @@ class ColumnRules:
 
 
 def kept_last(owner: object, key: Any, compute: Callable[[], Tensor]) -> Tensor:
-    """What was computed for an object the last time, if that was with the same key."""
+    """Return the value computed for an object last time, if the key was the same."""
     last: tuple[Any, Tensor] | None = owner.__dict__.get("_last")
     if last is None or last[0] != key:
         last = owner.__dict__["_last"] = key, compute()

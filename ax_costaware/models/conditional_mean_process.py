@@ -34,7 +34,7 @@ from gpytorch.priors import LogNormalPrior
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.models.average_kernel import AverageKernel, target_columns
+from ax_costaware.models.average_kernel import AverageKernel, latent_columns
 from ax_costaware.models.configurable_gp import search_by_logarithms
 from ax_costaware.models.standardize import StandardizeAnyScale
 from ax_costaware.queries import Conditional
@@ -51,9 +51,9 @@ _LEAST_NOISE = 1.001e-3
 
 
 class ConditionalMeanProcess(SingleTaskGP):
-    """The joint model of averages at queries and of the function that they are averages of.
+    """Joint GP of averages at queries and of the latent function behind them.
 
-    ``posterior(A)`` is the posterior of the averages, ``target_posterior(X)`` that of the function.
+    ``posterior(A)`` is the posterior of the averages, ``latent_posterior(X)`` that of the function.
     Hyperparameters are fitted by BoTorch's ``fit_gpytorch_mll``, as for any model; nothing is
     fitted on construction.
 
@@ -61,7 +61,7 @@ class ConditionalMeanProcess(SingleTaskGP):
         train_queries: ``n x p`` queries, in the units of ``conditional``.
         train_z: ``n x 1`` averages that were observed.
         conditional: The distribution of the inputs given a query, over ``d`` columns.
-        covar_module: The kernel of the function over ``d`` columns, after ``target_transform``. By
+        covar_module: The kernel of the function over ``d`` columns, after ``latent_transform``. By
             default a squared-exponential one with a length-scale per column and BoTorch's
             dimension-scaled prior, which takes inputs in the unit cube, and an output scale: a
             function varies more than its averages. Only with a squared-exponential kernel do
@@ -70,7 +70,7 @@ class ConditionalMeanProcess(SingleTaskGP):
             for each observation, a function of queries, or None to fit it.
         noise_of_query: Variance of the noise of new observations, a function of queries, where
             ``noise`` is that of the known ones only.
-        target_transform: From points in raw units to the kernel's inputs, such as ``Normalize``.
+        latent_transform: From points in raw units to the kernel's inputs, such as ``Normalize``.
         categorical: Columns of a point that are codes without an order, for the default kernel.
         mean_module: The prior mean, the same for the function and its averages: a constant.
         outcome_transform: Applied to all observations; ``Standardize`` by default.
@@ -90,7 +90,7 @@ class ConditionalMeanProcess(SingleTaskGP):
         conditional: Conditional,
         covar_module: Kernel | None = None,
         noise: Noise | None = None,
-        target_transform: InputTransform | None = None,
+        latent_transform: InputTransform | None = None,
         categorical: Sequence[int] = (),
         mean_module: Mean | None = None,
         outcome_transform: OutcomeTransform | _DefaultType | None = DEFAULT,
@@ -105,8 +105,8 @@ class ConditionalMeanProcess(SingleTaskGP):
         conditional.check_queries(A)
         spatial = covar_module
         if spatial is None:
-            spatial = _default_kernel(target_columns(conditional), categorical)
-        kernel = AverageKernel(spatial, conditional, target_transform)
+            spatial = _default_kernel(latent_columns(conditional), categorical)
+        kernel = AverageKernel(spatial, conditional, latent_transform)
         super().__init__(
             train_X=kernel.query_rows(A),
             train_Y=z,
@@ -153,7 +153,7 @@ class ConditionalMeanProcess(SingleTaskGP):
         passed = (output_indices, observation_noise, posterior_transform)
         return cast(GPyTorchPosterior, super().posterior(rows, *passed, **kwargs))
 
-    def target_posterior(
+    def latent_posterior(
         self, X: Tensor, posterior_transform: PosteriorTransform | None = None
     ) -> GPyTorchPosterior:
         """The posterior of the function at points.
@@ -230,7 +230,7 @@ class ConditionalMeanProcess(SingleTaskGP):
 
     def _rows(self, X: Tensor) -> Tensor:
         """Rows of queries; rows themselves stay as they are."""
-        p, d = self.conditional.num_query_columns, self.average_kernel.num_target_columns
+        p, d = self.conditional.num_query_columns, self.average_kernel.num_latent_columns
         return X if X.shape[-1] == p + d + 1 else self.average_kernel.query_rows(X)
 
     @classmethod

@@ -33,7 +33,7 @@ _LEAST_VARIANCE = 1e-20
 
 
 def least_gain(kind: CostKind, num_inputs: int) -> float:
-    """By how many nats a model has to predict costs left out better than a constant does.
+    """Return the gain in nats over a constant, on costs left out, that a model has to have.
 
     The hyperparameters of a richer model have seen the costs that are left out, so that on noise
     alone it seems to gain something: in simulations of log-normal scatter (``d`` up to 6, ``n`` up
@@ -93,7 +93,7 @@ class ControlSetCostModel:
         self.kind = cast(ControlSetCostKind, found)
 
     def estimate(self, X: Tensor) -> tuple[Tensor, Tensor | None]:
-        """What a trial costs on average.
+        """Return the expected cost of a trial.
 
         Args:
             X: ``batch_shape x d`` controlled values.
@@ -142,5 +142,5 @@ def _constant_leave_one_out(log_cost: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _log_density(value: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-    """The log density of normal laws."""
+    """Return log densities of normal distributions."""
     return -0.5 * ((value - mean).square() / variance + (2 * math.pi * variance).log())

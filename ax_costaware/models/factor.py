@@ -61,7 +61,7 @@ def only_model(model: Model) -> Model:
 
 
 def _answers_by_itself(model: SingleTaskGP) -> bool:
-    """Whether a class has another posterior or prior than BoTorch's."""
+    """Return True if a class overrides BoTorch's posterior or forward."""
     kind = type(model)
     is_usual = kind.posterior is SingleTaskGP.posterior or getattr(kind, "reads_rows", False)
     return not is_usual or kind.forward is not SingleTaskGP.forward
@@ -71,7 +71,7 @@ Kept = TypeVar("Kept")
 
 
 class _kept(cached_property[Kept]):
-    """What is computed once, and serves gradients if first asked in inference mode."""
+    """Cached property that can be part of a graph even if first read in inference mode."""
 
     def __get__(  # type: ignore[override]
         self, instance: object, owner: type[Any] | None = None
@@ -239,7 +239,7 @@ class GPFactor:
         return root.T.contiguous()
 
     def outcome(self, latent: Tensor) -> Tensor:
-        """What is modelled, from the latent function minus its prior mean."""
+        """Return values in the posterior's units, from the latent function minus its prior mean."""
         return self.offset + self.scale * (self.prior_mean + latent)
 
     def mean_of(self, covariance: Tensor) -> Tensor:
@@ -303,7 +303,7 @@ COLUMNWISE = (*AFFINE, Log10, Round, Warp)
 
 
 def is_made_of(transform: InputTransform | None, kinds: Sequence[type[InputTransform]]) -> bool:
-    """Whether there is no input transform, or one of these kinds, or a chain of them."""
+    """Return True for no input transform, one of these kinds, or a chain of them."""
     if isinstance(transform, ChainedInputTransform):
         return all(is_made_of(cast(InputTransform, part), kinds) for part in transform.values())
     # `type(...) in`: a subclass may mix columns.

@@ -21,9 +21,9 @@ fidelity that misleads is found out: BoTorch's ``LinearTruncatedFidelityKernel``
 size of the objective.
 
 Where the same inputs were tried at several fidelities, as the steps of a learning curve are, there
-can also be :math:`r(x)`, which inputs have of their own and all of their fidelities share: the luck
-of a training, or what is rough in the objective. Without it each of the steps would tell of other
-inputs anew, and a curve of ten would count as ten trainings.
+can also be :math:`r(x)`, a per-configuration effect shared across fidelities: the luck of a
+training, or a rough part of the objective. Without it each step would count as new evidence about
+other inputs, and a curve of ten steps as ten trainings.
 """
 
 from __future__ import annotations
@@ -89,13 +89,13 @@ the variance, of the logarithm."""
 
 
 class FidelityKernel(Kernel):  # type: ignore[misc]
-    """The covariance of the model; see the module.
+    r"""Kernel of a function at several fidelities, whose bias vanishes at the target.
 
     Args:
         num_inputs: The number of columns.
         fidelities: For each fidelity its columns, with their values at the target: one column of a
             number, or those of a one-hot block. Columns are on the unit cube.
-        own: Whether inputs have a part of their own, which their fidelities share.
+        own: Include a per-configuration effect shared across fidelities.
         choices: The columns of each one-hot choice, which share their length-scales.
     """
 
@@ -232,7 +232,10 @@ def _set(kernel: FidelityKernel, value: Tensor) -> None:
 
 
 class FidelityGP(ConfigurableGP):
-    """The model; see the module.
+    r"""Gaussian process with a ``FidelityKernel``.
+
+    ``k((x, s), (x', s')) = k_g(x, x') + sum_j w_j(s) w_j(s') l_j(s, s') (k_b(x, x') + v_j)``, with
+    Matern-5/2 kernels ``k_g`` and ``k_b`` and bias weights ``w_j`` that are zero at the target.
 
     Args:
         train_X: ``n x d`` inputs, fidelities among the columns.
@@ -242,7 +245,8 @@ class FidelityGP(ConfigurableGP):
         bounds: ``2 x d`` bounds, by which columns are scaled to the unit cube.
         train_Yvar: ``n x 1`` known noise variances; None: fitted.
         outcome_transform: By default outcomes are standardised.
-        own: Whether inputs have a part of their own, if some were tried at several fidelities.
+        own: Include a per-configuration effect shared across fidelities, if some inputs were tried
+            at several fidelities.
         choices: The columns of each one-hot choice, which share their length-scales.
 
     Raises:

@@ -158,13 +158,13 @@ class FixedConditionalMeanProcess(ConditionalMeanProcess):
         train_queries: ``n x p`` queries.
         train_z: ``n x 1`` averages that were observed.
         conditional: The law of a point given a query, over ``d`` columns.
-        lengthscale: Length-scale of every column, or ``d`` of them, after ``target_transform``.
+        lengthscale: Length-scale of every column, or ``d`` of them, after ``latent_transform``.
         outputscale: Prior variance of the function, in its unit squared.
         noise_variance: Variance of the observation noise, where ``noise`` does not give it.
         mean: Prior mean of the function.
         noise: As for ``ConditionalMeanProcess``.
         categorical: Columns of a point that are codes without an order.
-        **options: ``target_transform`` and ``noise_of_query``, as for ``ConditionalMeanProcess``.
+        **options: ``latent_transform`` and ``noise_of_query``, as for ``ConditionalMeanProcess``.
 
     Raises:
         InputError: As ``FixedHyperparameterGP`` and ``ConditionalMeanProcess``.
@@ -185,7 +185,7 @@ class FixedConditionalMeanProcess(ConditionalMeanProcess):
         categorical: Sequence[int] = (),
         **options: Any,
     ) -> None:
-        d = conditional.num_target_columns
+        d = conditional.num_latent_columns
         assert d is not None
         several = isinstance(noise, Tensor | np.ndarray | list | tuple)
         if noise is None or (several and bool(torch.as_tensor(noise).isnan().all())):

@@ -18,7 +18,7 @@ NUM_FOURIER_FEATURES = 1024
 
 
 def has_fourier_features(posterior: GPFactor) -> bool:
-    """Whether BoTorch has Fourier features for the kernel."""
+    """Return True if BoTorch has Fourier features for the kernel."""
     kernel = posterior.kernel
     while isinstance(kernel, ScaleKernel):
         kernel = kernel.base_kernel

@@ -71,7 +71,7 @@ class Functionals(ABC):
 
     @abstractmethod
     def features(self, kernel: Kernel, features: KernelFeatureMap) -> Tensor:
-        """Functionals of random Fourier features of the kernel, ``n x num_features``."""
+        """Return the functionals of random Fourier features of the kernel, ``n x num_features``."""
 
 
 def point_covariances(kernel: PriorKernel, a: Tensor, b: Tensor) -> Tensor:
@@ -107,19 +107,19 @@ class Points(Functionals):
         return variance
 
     def features(self, kernel: Kernel, features: KernelFeatureMap) -> Tensor:
-        """The features themselves."""
+        """Return the features at the points."""
         return features(self.nodes)
 
     @cached_property
     def columns(self) -> ColumnAverages:
-        """The same as products over the columns."""
+        """The points as averages over columns of one node."""
         nodes = self.nodes.unsqueeze(-2)
         return ColumnAverages(nodes, torch.ones_like(nodes))
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnAverages(Functionals):
-    """Functionals over independent columns, for a squared-exponential kernel."""
+    """Averages over independent columns, for a squared-exponential kernel."""
 
     nodes: Tensor
     """Nodes of each column, ``... x n x J x d``."""
@@ -128,7 +128,7 @@ class ColumnAverages(Functionals):
     """Their weights, ``... x n x J x d``."""
 
     def covariance(self, other: Functionals, kernel: Kernel) -> Tensor:
-        """A product over the columns of products of averaged features."""
+        """Return the product over columns of products of averaged features."""
         other = other.columns if isinstance(other, Points) else other
         assert isinstance(other, ColumnAverages)
         columns = self.rules.sums(other.rules, lengthscales(kernel, self.nodes.shape[-1]))
@@ -136,16 +136,16 @@ class ColumnAverages(Functionals):
 
     @cached_property
     def rules(self) -> ColumnRules:
-        """The rules of the columns, equal ones once."""
+        """Rules of the columns; equal ones are kept once."""
         return ColumnRules.of(self.nodes.movedim(-1, 0), self.weights.movedim(-1, 0))
 
     def variance(self, kernel: Kernel) -> Tensor:
-        """The same for each average with itself."""
+        """Return the product over columns of the variances of averaged features."""
         columns = self.rules.variances(lengthscales(kernel, self.nodes.shape[-1]))
         return math.prod(columns.unbind(), start=outputscale(kernel))
 
     def features(self, kernel: Kernel, features: KernelFeatureMap) -> Tensor:
-        """Products over the columns of complex waves."""
+        """Return products over the columns of complex waves."""
         rules, scales = self.rules, lengthscales(kernel, self.nodes.shape[-1])
         nodes = rules.nodes / scales.reshape(-1, *[1] * (rules.nodes.ndim - 1))
         columns = []
@@ -163,7 +163,7 @@ class ColumnAverages(Functionals):
 
 @dataclass(frozen=True, eq=False)
 class JointAverages(Functionals):
-    """Functionals with nodes of their own, for any kernel."""
+    """Averages with nodes of their own, for any kernel."""
 
     nodes: Tensor
     """Nodes, ``... x n x J x d``."""
@@ -172,7 +172,7 @@ class JointAverages(Functionals):
     """Their weights, ``... x n x J``."""
 
     def covariance(self, other: Functionals, kernel: Kernel) -> Tensor:
-        """Sums over all pairs of nodes, some rows at a time; their gradients take them again."""
+        """Return sums over all pairs of nodes, in chunks that are checkpointed."""
         if isinstance(other, Points):
             right, w = other.nodes, torch.ones_like(other.nodes[..., :1])
         else:
@@ -199,21 +199,21 @@ class JointAverages(Functionals):
         return torch.cat(blocks, dim=-2)
 
     def variance(self, kernel: Kernel) -> Tensor:
-        """Sums over the pairs of nodes of each average."""
+        """Return sums over the pairs of nodes of each average."""
         w = self.weights
         dense: Tensor = kernel(self.nodes).to_dense()
         variance: Tensor = (w.unsqueeze(-2) @ dense @ w.unsqueeze(-1)).squeeze(-1).squeeze(-1)
         return variance
 
     def features(self, kernel: Kernel, features: KernelFeatureMap) -> Tensor:
-        """Sums over the nodes of each average, some averages at a time."""
+        """Return sums over the nodes of each average, in chunks."""
         parts = zip(self.nodes.split(8), self.weights.split(8), strict=True)
         return torch.cat([(w.unsqueeze(-2) @ features(nodes)).squeeze(-2) for nodes, w in parts])
 
 
 @dataclass(frozen=True, eq=False)
 class SharedAverages(Functionals):
-    """Functionals over the same nodes."""
+    """Averages over the same nodes."""
 
     nodes: Tensor
     """The nodes of all averages, ``M x d``."""
@@ -222,7 +222,7 @@ class SharedAverages(Functionals):
     """Weights, ``... x n x M``."""
 
     errors: Tensor | None = None
-    """What the weights do not know, ``... x n x r``: see ``SharedNodes``."""
+    """Errors of the weights, ``... x n x r``: see ``SharedNodes``."""
 
     gram: Tensor | None = None
     """The covariance of the nodes under a kernel that stays, ``M x M``; None to compute it."""
@@ -290,12 +290,12 @@ class SharedAverages(Functionals):
         return variance + self.scaled_errors(nodes).square().sum(dim=-1)
 
     def features(self, kernel: Kernel, features: KernelFeatureMap) -> Tensor:
-        """Weighted sums of the features at the nodes."""
+        """Return weighted sums of the features at the nodes."""
         return self.weights @ features(self.nodes)
 
 
 def is_squared_exponential(kernel: Kernel) -> bool:
-    """Whether a kernel is a squared-exponential one over all columns, scaled or not."""
+    """Return True for a squared-exponential kernel over all columns, scaled or not."""
     base = kernel.base_kernel if isinstance(kernel, ScaleKernel) else kernel
     unbatched = len(kernel.batch_shape) == 0
     # `type(...) is`: a subclass may compute something else from the same parameters.
@@ -303,14 +303,14 @@ def is_squared_exponential(kernel: Kernel) -> bool:
 
 
 def lengthscales(kernel: Kernel, num_columns: int) -> Tensor:
-    """The length-scales of a squared-exponential kernel, one for each column."""
+    """Return the length-scales of a squared-exponential kernel, one for each column."""
     base = kernel.base_kernel if isinstance(kernel, ScaleKernel) else kernel
     lengthscale: Tensor = base.lengthscale.reshape(-1).expand(num_columns)
     return lengthscale
 
 
 def outputscale(kernel: Kernel) -> Tensor:
-    """Prior variance of a squared-exponential kernel."""
+    """Return the prior variance of a squared-exponential kernel."""
     is_scaled = isinstance(kernel, ScaleKernel)
     scale: Tensor = kernel.outputscale if is_scaled else kernel.lengthscale.new_ones(())
     return scale
@@ -318,16 +318,16 @@ def outputscale(kernel: Kernel) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class GaussianAverages(Functionals):
-    """Functionals over normal laws that have one covariance."""
+    """Averages over normal distributions that have one covariance."""
 
     means: Tensor
-    """Means of the laws, ``... x n x d``."""
+    """Means of the distributions, ``... x n x d``."""
 
     covariance_matrix: Tensor
-    """Of the laws, ``d x d``."""
+    """Covariance of the distributions, ``d x d``."""
 
     def covariance(self, other: Functionals, kernel: Kernel) -> Tensor:
-        """One Gaussian, of both laws' covariances; with points, which have none, of one."""
+        """Return a Gaussian of the difference of means, with both covariances added."""
         if isinstance(other, Points):
             return self._covariance(other.nodes, kernel, 1)
         assert isinstance(other, GaussianAverages)
@@ -349,7 +349,7 @@ class GaussianAverages(Functionals):
         return self._covariance(other.means, kernel, 2)
 
     def _covariance(self, others: Tensor, kernel: Kernel, count: int) -> Tensor:
-        """With laws of other means where each pair has so many of the covariances in it."""
+        """Return covariances with other means; ``count`` covariances are added to the kernel's."""
         factor, height = self._factor(kernel, count)
         left, right = (
             torch.linalg.solve_triangular(factor, means.mT, upper=False).mT
@@ -360,12 +360,12 @@ class GaussianAverages(Functionals):
         return height * squares.mul(-0.5).exp()
 
     def variance(self, kernel: Kernel) -> Tensor:
-        """The same for each with itself."""
+        """Return the value at no distance, with both covariances added."""
         _, height = self._factor(kernel, 2)
         return height.expand(self.means.shape[:-1])
 
     def features(self, kernel: Kernel, features: KernelFeatureMap) -> Tensor:
-        """Functionals of sines and cosines, which a normal law damps."""
+        """Return averages of sines and cosines, which a normal distribution damps."""
         scaled = features.weight / lengthscales(kernel, self.means.shape[-1])
         angles = self.means @ scaled.mT
         damping = (scaled @ self.covariance_matrix * scaled).sum(dim=-1).mul(-0.5).exp()
@@ -373,7 +373,7 @@ class GaussianAverages(Functionals):
         return scale * torch.cat([damping * angles.sin(), damping * angles.cos()], dim=-1)
 
     def _factor(self, kernel: Kernel, count: int) -> tuple[Tensor, Tensor]:
-        """The factor of ``M`` with so many covariances in it, and the value at no distance."""
+        """Return the factor of ``M`` with ``count`` covariances, and the value at distance 0."""
         own = lengthscales(kernel, self.means.shape[-1])
         factor = torch.linalg.cholesky(torch.diag(own.square()) + count * self.covariance_matrix)
         return factor, outputscale(kernel) * (own / factor.diagonal()).prod()

@@ -32,7 +32,7 @@ cube, needs fewer, and down to a hundredth these do; with 256 a decision takes 6
 
 @dataclass(frozen=True, eq=False)
 class GridAverages(Functionals):
-    """Functionals as weights of the points of one grid over two columns."""
+    """Averages as weights of the points of one grid over two columns."""
 
     bounds: Tensor
     """Of the grid, ``2 x 2``: lower bounds, upper bounds."""
@@ -42,7 +42,7 @@ class GridAverages(Functionals):
     negative."""
 
     def covariance(self, other: Functionals, kernel: Kernel) -> Tensor:
-        """Products of the weights with the covariance of the grid, and with that of points."""
+        """Return products of the weights with the covariance of the grid, or of grid and points."""
         if isinstance(other, Points):
             columns = self.points(), other.nodes.unbind(-1), lengthscales(kernel, 2)
             left, right = (_correlation(p, x, h) for p, x, h in zip(*columns, strict=True))
@@ -53,12 +53,12 @@ class GridAverages(Functionals):
         return outputscale(kernel) * smoothed @ other.weights.flatten(-2).mT
 
     def variance(self, kernel: Kernel) -> Tensor:
-        """Quadratic forms of the weights."""
+        """Return quadratic forms of the weights."""
         quadratic = (self._smoothed(kernel) * self.weights).sum(dim=(-2, -1))
         return outputscale(kernel) * quadratic
 
     def features(self, kernel: Kernel, features: KernelFeatureMap) -> Tensor:
-        """Weighted sums of the features at the points of the grid."""
+        """Return weighted sums of the features at the points of the grid."""
         points = torch.cartesian_prod(*self.points())
         return self.weights.flatten(-2) @ features(points)
 

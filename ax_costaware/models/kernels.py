@@ -176,7 +176,7 @@ def matern(squares: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class _Matern(torch.autograd.Function):
-    """What ``matern`` gives, with the derivative that it gives."""
+    """``matern`` with its own derivative."""
 
     @staticmethod
     def forward(ctx: Any, squares: Tensor) -> Tensor:
@@ -297,7 +297,7 @@ def _slopes_of(kernel: Kernel, num_columns: int) -> Tensor | None:
 
 
 def is_matern(kernel: Kernel) -> bool:
-    """Whether it is a Matern kernel of smoothness 5/2 and nothing else."""
+    """Return True for a Matern kernel of smoothness 5/2 and nothing else."""
     return type(kernel) in (MaternKernel, ChoiceMaternKernel) and kernel.nu == 2.5
 
 

@@ -26,7 +26,7 @@ NUM_FEATURES = 1024
 """Random Fourier features of a path."""
 
 
-class TargetPaths:
+class LatentPaths:
     """Sample paths of the function behind averages, in the units of ``posterior``.
 
     Args:
@@ -44,7 +44,7 @@ class TargetPaths:
         cached, kernel, data = posterior.factor, cast(Kernel, posterior.kernel), posterior.data
         num_columns = cast(
             ConditionalMeanProcess, posterior.model
-        ).average_kernel.num_target_columns
+        ).average_kernel.num_latent_columns
         with torch.no_grad(), manual_seed(seed):
             try:
                 self._features: KernelFeatureMap = gen_kernel_features(

@@ -49,7 +49,7 @@ what was free but for a rounding error would be all that the model sees."""
 
 
 class LogNormalCostModel:
-    """A model of what a trial costs, fitted to observed costs.
+    """Model of the cost of a trial, log-normal, fitted to observed costs.
 
     Logarithms are centred and divided by a standard deviation that counts one observation more, a
     factor of e away from the mean. It keeps the model honest where there is one cost only, or a few
@@ -109,10 +109,9 @@ class LogNormalCostModel:
         self._posterior = ExactPosterior.of(model)
 
     def log_moments(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and variance of the natural logarithm of what the next trial costs.
+        """Return mean and variance of the natural logarithm of the next trial's cost.
 
-        The variance counts both what is not known of the cost at ``X`` and its scatter from trial
-        to trial there.
+        The variance is that of the regression plus the scatter from trial to trial.
 
         Args:
             X: ``batch_shape x d`` inputs.
@@ -149,7 +148,7 @@ class LogNormalCostModel:
         return mean + 0.5 * variance
 
     def expected_cost(self, X: Tensor) -> Tensor:
-        """What the next trial costs on average, in the unit of the observed costs.
+        """Return the expected cost of the next trial, in the unit of the observed costs.
 
         Args:
             X: ``batch_shape x d`` inputs.
@@ -184,7 +183,7 @@ class LogNormalCostModel:
         return _as_given(X, expected * variance.expm1().sqrt())
 
     def leave_one_out(self) -> tuple[Tensor, Tensor]:
-        """What the other trials say of the logarithm of each trial's cost.
+        """Return the leave-one-out moments of the logarithm of each trial's cost.
 
         The hyperparameters stay those of the fit to all trials. Source: Rasmussen and Williams
         2006, *Gaussian Processes for Machine Learning*, equation 5.12.

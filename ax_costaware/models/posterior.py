@@ -44,10 +44,10 @@ from torch.nn.functional import pad
 
 from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.models.average_kernel import AverageKernel
-from ax_costaware.models.believed import after_pending
 from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
 from ax_costaware.models.expectation import check_one_outcome, expectation_posterior, joint_moments
 from ax_costaware.models.factor import GPFactor, any_unit, least, only_model, untransformed
+from ax_costaware.models.fantasies import with_pending
 from ax_costaware.models.fourier_path import FourierPath
 from ax_costaware.models.functionals import (
     Functionals,
@@ -125,7 +125,7 @@ class FunctionalPosterior(ABC):
         if exact is not None:
             return exact
         if X_pending is not None and X_pending.shape[-2] > 0:
-            model = after_pending(model, X_pending)
+            model = with_pending(model, X_pending)
         return ModelPosterior(model, posterior_transform)
 
     @abstractmethod

@@ -57,7 +57,7 @@ def in_chunks(X: Tensor, function: Callable[[Tensor], Tensor], step: int) -> Ten
 
 
 def remaining_variance(prior: Tensor, k: Tensor, matrix: Tensor) -> Tensor:
-    """What data leave of prior variances, but for rounding: ``prior - k' A k``.
+    """Return posterior variances ``prior - k' A k``, kept above rounding.
 
     Args:
         prior: Prior variances, ``p`` or a scalar.
@@ -78,7 +78,7 @@ def quadratic_form(matrix: Tensor) -> Callable[[Tensor, bool], tuple[Tensor, Ten
 
 
 def left_of(prior: Tensor, explained: Tensor) -> Tensor:
-    """What is left of prior variances of which a part is explained, but for rounding."""
+    """Return prior variances less their explained part, kept above rounding."""
     smallest = (MIN_RELATIVE_VARIANCE * prior.detach()).clamp_min(least(prior))
     return torch.maximum(prior - explained, smallest)
 

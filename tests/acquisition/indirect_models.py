@@ -56,7 +56,7 @@ def indirect_model(
         conditional,
         covar_module=rbf() if kernel is None else kernel,
         noise=0.1,
-        target_transform=Normalize(2, bounds=BOUNDS),
+        latent_transform=Normalize(2, bounds=BOUNDS),
     )
 
 

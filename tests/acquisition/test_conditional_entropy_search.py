@@ -150,7 +150,7 @@ def test_joint_is_the_information_of_the_value_at_the_point(learned: bool) -> No
 def information_of_two_arms(model: ConditionalMeanProcess, policy: Tensor) -> float:
     """I(z; x*, f*) for two arms by integration of the joint density, no formula of ours."""
     X = torch.tensor([[0.0], [0.8]], dtype=torch.double)
-    joint = model.target_posterior(X)
+    joint = model.latent_posterior(X)
     mean = joint.mean.flatten().detach().numpy()
     covariance = joint.covariance_matrix.detach().numpy()
     noise = float(model.likelihood.noise.detach().mean())

@@ -13,7 +13,7 @@ from torch import Tensor
 from ax_costaware.acquisition import TargetSpace, best_target, sample_optima
 from ax_costaware.acquisition.local_search import ascend
 from ax_costaware.exceptions import InputError
-from ax_costaware.models import ConditionalMeanProcess, TargetPaths
+from ax_costaware.models import ConditionalMeanProcess, LatentPaths
 from ax_costaware.queries import GaussianConditional
 from tests.acquisition.indirect_models import (
     BOUNDS,
@@ -42,7 +42,7 @@ def test_paths_are_maximised(learned: bool, n: int) -> None:
     inputs, outputs = sample_optima(posterior, SPACE, 32, seed=3)
     assert inputs.shape == (32, 2)
     assert bool(((inputs >= BOUNDS[0]) & (inputs <= BOUNDS[1])).all())
-    paths = TargetPaths(posterior, 32, 3)
+    paths = LatentPaths(posterior, 32, 3)
     with torch.no_grad():
         assert torch.allclose(paths(inputs.unsqueeze(1)).squeeze(1), outputs)
         highest = torch.cat([paths(part) for part in grid().split(4000)], dim=-1).amax(dim=-1)
@@ -52,7 +52,7 @@ def test_paths_are_maximised(learned: bool, n: int) -> None:
 def test_the_distribution_is_that_of_dense_joint_draws() -> None:
     model = line_model()
     X = torch.linspace(0, 1, 301, dtype=torch.double).unsqueeze(-1)
-    joint = model.target_posterior(X)
+    joint = model.latent_posterior(X)
     root = torch.linalg.cholesky(
         joint.covariance_matrix.detach() + 1e-9 * torch.eye(301, dtype=torch.double)
     )
@@ -70,7 +70,7 @@ def test_finite_spaces_are_sampled_exactly() -> None:
     X = torch.tensor(points, dtype=torch.double)
     space = TargetSpace(torch.tensor([[0.0], [1.0]], dtype=torch.double), candidates=X)
     inputs, outputs = sample_optima(posterior_of(model), space, 20000, seed=2)
-    joint = model.target_posterior(X)
+    joint = model.latent_posterior(X)
     torch.manual_seed(0)
     heights, rows = joint.rsample(torch.Size([20000])).squeeze(-1).detach().max(dim=-1)
     for row, point in enumerate(X.flatten().tolist()):
@@ -88,7 +88,7 @@ def test_many_candidates_are_sampled_by_paths() -> None:
     posterior, candidates = posterior_of(indirect_model()), grid(50)
     inputs, outputs = sample_optima(posterior, TargetSpace(BOUNDS, candidates=candidates), 8)
     with torch.no_grad():
-        values = TargetPaths(posterior, 8, 0)(candidates)
+        values = LatentPaths(posterior, 8, 0)(candidates)
     assert torch.allclose(values.amax(dim=-1), outputs)
     assert torch.equal(candidates[values.argmax(dim=-1)], inputs)
 
@@ -103,7 +103,7 @@ def test_choices_are_kept_and_the_other_columns_climb() -> None:
         torch.linspace(0, 15, 600, dtype=torch.double),
     )
     with torch.no_grad():
-        highest = TargetPaths(posterior, 16, 4)(X).amax(dim=-1)
+        highest = LatentPaths(posterior, 16, 4)(X).amax(dim=-1)
     assert bool((outputs >= highest - 1e-6).all())
     best, mean, _ = best_target(posterior, space)
     assert float(mean[0]) >= float(posterior.latent(X)[0].max().detach()) - 1e-6

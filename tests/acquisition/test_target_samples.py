@@ -37,7 +37,7 @@ def other_model() -> ConditionalMeanProcess:
 
 def drawn(model: ConditionalMeanProcess, points: Tensor, count: int, seed: int) -> Tensor:
     """Dense joint draws, ``m x count``."""
-    joint = model.target_posterior(points)
+    joint = model.latent_posterior(points)
     values, vectors = torch.linalg.eigh(joint.covariance_matrix.detach())
     z = torch.randn(
         len(points),

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ax_costaware.acquisition import ConditionalMaxValueEntropySearch
 from ax_costaware.exceptions import InputError, UnsupportedInputError
-from ax_costaware.models import ConditionalMeanProcess, ExactPosterior, TargetPaths
+from ax_costaware.models import ConditionalMeanProcess, ExactPosterior, LatentPaths
 from ax_costaware.queries import (
     Conditional,
     FiniteConditional,
@@ -70,7 +70,7 @@ def model_of(
         conditional,
         covar_module=kernel,
         noise=noise,
-        target_transform=Normalize(2, bounds=torch.tensor([[-1.0, -1.0], [2.0, 2.0]]).double()),
+        latent_transform=Normalize(2, bounds=torch.tensor([[-1.0, -1.0], [2.0, 2.0]]).double()),
     )
 
 
@@ -160,7 +160,7 @@ def test_queries_and_points_may_be_in_single_precision(
     model = model_of(make(), kernel())
     A, X = queries_of(make()).float(), torch.rand(4, 2)
     single, double = [
-        (*posterior(a), *beside(posterior, x)(a), TargetPaths(posterior, 2)(x))
+        (*posterior(a), *beside(posterior, x)(a), LatentPaths(posterior, 2)(x))
         for a, x in ((A, X), (A.double(), X.double()))
         for posterior in [ExactPosterior.of(model, X_pending=a[:1])]
     ]
@@ -199,7 +199,7 @@ def test_paths_have_the_moments_of_the_posterior(
     posterior = ExactPosterior.of(model_of(make(), kernel()))
     X = torch.rand(6, 2, dtype=torch.double, generator=torch.Generator().manual_seed(5))
     with torch.no_grad():
-        paths = TargetPaths(posterior, 20_000, seed=0)
+        paths = LatentPaths(posterior, 20_000, seed=0)
         values = paths(X)
         mean, variance = posterior.latent(X)
         covariance = posterior.latent.joint(X)[1]
@@ -208,7 +208,7 @@ def test_paths_have_the_moments_of_the_posterior(
     torch.testing.assert_close(values.mean(dim=0), mean, rtol=0, atol=0.04 * scale)
     torch.testing.assert_close(values.T.cov(), covariance, rtol=0, atol=0.08 * scale**2)
     each = X.expand(20_000, 6, 2)[:10]
-    some = TargetPaths(posterior, 10, seed=3)
+    some = LatentPaths(posterior, 10, seed=3)
     torch.testing.assert_close(some(each), some(X))
 
 
@@ -216,12 +216,12 @@ def test_paths_follow_their_seed_and_leave_the_global_one() -> None:
     posterior = ExactPosterior.of(model_of(gaussian(), rbf()))
     X = torch.rand(3, 2, dtype=torch.double)
     state = torch.get_rng_state()
-    first, again, other = (TargetPaths(posterior, 4, seed=seed)(X) for seed in (1, 1, 2))
+    first, again, other = (LatentPaths(posterior, 4, seed=seed)(X) for seed in (1, 1, 2))
     assert torch.equal(torch.get_rng_state(), state)
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
     x = X.clone().requires_grad_(True)
-    paths = TargetPaths(posterior, 4, seed=1)
+    paths = LatentPaths(posterior, 4, seed=1)
     assert torch.autograd.gradcheck(paths, (x,))
 
 
@@ -239,7 +239,7 @@ def test_what_cannot_be_read_is_refused() -> None:
         categorical=[0],
     )
     with pytest.raises(UnsupportedInputError, match="Fourier"):
-        TargetPaths(ExactPosterior.of(categorical), 2)
+        LatentPaths(ExactPosterior.of(categorical), 2)
 
 
 def test_noise_is_that_of_the_query_everywhere() -> None:

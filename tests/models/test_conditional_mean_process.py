@@ -83,7 +83,7 @@ def test_a_point_mass_is_a_gp_at_the_points(
     )
     X = torch.rand(7, 2, dtype=torch.double)
     expected = plain.posterior(X)
-    for found in (model.posterior(X), model.target_posterior(X)):
+    for found in (model.posterior(X), model.latent_posterior(X)):
         torch.testing.assert_close(found.mean, expected.mean, rtol=0, atol=1e-8)
         torch.testing.assert_close(
             found.distribution.covariance_matrix,
@@ -105,7 +105,7 @@ def test_nodes_equal_the_closed_form(data: tuple[Tensor, Tensor]) -> None:
     K = closed_form(means, means, 2 * variance, kernel) + 0.01 * torch.eye(12)
     cross = closed_form(X, means, variance, kernel)
     solved = torch.linalg.solve(K, torch.cat([z - 4.0, cross.T], dim=-1))
-    posterior = model.target_posterior(X)
+    posterior = model.latent_posterior(X)
     torch.testing.assert_close(posterior.mean, 4.0 + cross @ solved[:, :1], rtol=0, atol=1e-8)
     covariance = closed_form(X, X, 0 * variance, kernel) - cross @ solved[:, 1:]
     torch.testing.assert_close(
@@ -164,7 +164,7 @@ def test_posteriors_equal_dense_linear_algebra(
         conditional,
         covar_module=covar,
         noise=variances,
-        target_transform=transform,
+        latent_transform=transform,
         outcome_transform=None,
     )
     mean = 0.3
@@ -227,7 +227,7 @@ def test_posteriors_equal_dense_linear_algebra(
         expected[: len(new), : len(new)] + 0.02 * torch.eye(len(new), dtype=torch.double)
     )
     after = expected_mean + gain @ (z[: len(new)] - expected_mean[: len(new)])
-    torch.testing.assert_close(grown.target_posterior(X).mean, after[len(new) :], rtol=0, atol=1e-7)
+    torch.testing.assert_close(grown.latent_posterior(X).mean, after[len(new) :], rtol=0, atol=1e-7)
 
 
 def test_hyperparameters_are_those_of_the_function() -> None:
@@ -290,13 +290,13 @@ def test_it_works_as_a_botorch_model(data: tuple[Tensor, Tensor]) -> None:
     )
     noisy = model.posterior(A, observation_noise=True).variance
     assert bool((noisy > model.posterior(A).variance).all())
-    turned = model.target_posterior(A, ScalarizedPosteriorTransform(torch.tensor([-1.0]).double()))
-    torch.testing.assert_close(turned.mean, -model.target_posterior(A).mean)
+    turned = model.latent_posterior(A, ScalarizedPosteriorTransform(torch.tensor([-1.0]).double()))
+    torch.testing.assert_close(turned.mean, -model.latent_posterior(A).mean)
     fantasy = model.condition_on_observations(
         torch.tensor([[0.3, 0.3]]).double(), torch.tensor([[6.0]]).double()
     )
-    before = model.target_posterior(torch.tensor([[0.3, 0.3]]).double()).variance
-    assert fantasy.target_posterior(torch.tensor([[0.3, 0.3]]).double()).variance < before
+    before = model.latent_posterior(torch.tensor([[0.3, 0.3]]).double()).variance
+    assert fantasy.latent_posterior(torch.tensor([[0.3, 0.3]]).double()).variance < before
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 1), (2, 0)])
@@ -308,7 +308,7 @@ def test_of_no_queries_and_points_there_are_no_values(
     conditional = GaussianConditional(np.eye(2), np.zeros(2), 0.01, outside="keep")
     model = ConditionalMeanProcess(A, z, conditional)
     none = A.new_empty(*shape, 2)
-    for posterior in (model.posterior(none), model.target_posterior(none)):
+    for posterior in (model.posterior(none), model.latent_posterior(none)):
         assert posterior.mean.shape == posterior.variance.shape == (*shape, 1)
 
 
@@ -323,7 +323,7 @@ def test_a_target_transform_that_is_not_affine_is_applied_to_the_nodes() -> None
     box = UniformBoxConditional((0.5,), outside="keep")
     A = torch.tensor([[1.0], [2.0], [5.0]], dtype=torch.double)
     model = ConditionalMeanProcess(
-        A, A.sin(), box, covar_module=rbf((0.4,)), noise=0.1, target_transform=Log10([0])
+        A, A.sin(), box, covar_module=rbf((0.4,)), noise=0.1, latent_transform=Log10([0])
     )
     nodes, weights = box.nodes_and_weights(A)
     K = rbf((0.4,))(nodes.reshape(-1, 1).log10()).to_dense()
@@ -350,8 +350,8 @@ def test_arms_without_features() -> None:
     solved = torch.linalg.solve(
         P @ K @ P.T + 1e-4 * torch.eye(2), torch.tensor([[1.0], [3.0]], dtype=torch.double)
     )
-    torch.testing.assert_close(model.target_posterior(arms).mean, K @ P.T @ solved)
-    assert int(model.target_posterior(arms).mean.argmax()) == 2
+    torch.testing.assert_close(model.latent_posterior(arms).mean, K @ P.T @ solved)
+    assert int(model.latent_posterior(arms).mean.argmax()) == 2
 
 
 @pytest.mark.parametrize(
@@ -387,7 +387,7 @@ def test_a_query_of_another_width_is_refused(data: tuple[Tensor, Tensor]) -> Non
     with pytest.raises(InputError, match="queries of shape"):
         model.posterior(torch.rand(3, 1).double())
     with pytest.raises(InputError, match="X of shape"):
-        model.target_posterior(torch.rand(3, 5).double())
+        model.latent_posterior(torch.rand(3, 5).double())
 
 
 def test_the_sampling_error_of_learned_weights_is_of_the_size_it_has() -> None:
@@ -481,7 +481,7 @@ def test_a_model_that_was_looked_at_moves_to_a_device(
 def test_a_target_transform_is_fitted_with_the_model(data: tuple[Tensor, Tensor]) -> None:
     bounds = torch.tensor([[-2.0, -2.0], [4.0, 4.0]], dtype=torch.double)
     warp = Warp(2, [0, 1], bounds=bounds, batch_shape=torch.Size([]))
-    model = ConditionalMeanProcess(*data, gaussian(), target_transform=warp)
+    model = ConditionalMeanProcess(*data, gaussian(), latent_transform=warp)
     mll = ExactMarginalLogLikelihood(model.likelihood, model)
     fit_gpytorch_mll(mll, optimizer_kwargs={"options": {"maxiter": 5}})
     assert not torch.allclose(warp.concentration0, torch.ones(2).double())
@@ -494,16 +494,16 @@ def test_a_target_transform_that_was_looked_at_is_fitted_and_loaded_all_the_same
 
     def model() -> ConditionalMeanProcess:
         warp = Warp(2, [0, 1], bounds=bounds, batch_shape=torch.Size([]))
-        return ConditionalMeanProcess(*data, gaussian(), target_transform=warp)
+        return ConditionalMeanProcess(*data, gaussian(), latent_transform=warp)
 
     looked_at, other = model(), model()
     with torch.no_grad():
         looked_at.posterior(data[0])
-        other.average_kernel.target_transform.concentration0.fill_(1.5)
+        other.average_kernel.latent_transform.concentration0.fill_(1.5)
     looked_at.train()
     mll = ExactMarginalLogLikelihood(looked_at.likelihood, looked_at)
     (-mll(looked_at(*looked_at.train_inputs), looked_at.train_targets)).backward()
-    assert looked_at.average_kernel.target_transform.concentration0.grad is not None
+    assert looked_at.average_kernel.latent_transform.concentration0.grad is not None
     looked_at.load_state_dict(other.state_dict())
     with torch.no_grad():
         found, expected = (one.posterior(data[0]).mean for one in (looked_at, other))
@@ -514,8 +514,8 @@ def test_a_target_transform_that_would_learn_from_nodes_is_refused(
     data: tuple[Tensor, Tensor],
 ) -> None:
     for transform in (Normalize(2), ChainedInputTransform(one=Normalize(2))):
-        with pytest.raises(InputError, match="target_transform"):
-            ConditionalMeanProcess(*data, gaussian(), target_transform=transform)
+        with pytest.raises(InputError, match="latent_transform"):
+            ConditionalMeanProcess(*data, gaussian(), latent_transform=transform)
 
 
 @pytest.mark.parametrize("lengthscales", [(0.5, 0.8), (0.03, 0.05)])

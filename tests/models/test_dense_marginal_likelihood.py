@@ -59,7 +59,7 @@ def averages(law: Any, cells: bool = False) -> ConditionalMeanProcess:
     X, y = data(40, 2)
     if cells:
         X = (X * 4).floor() / 4 + 0.125
-    return ConditionalMeanProcess(X, y, law, target_transform=UNIT)
+    return ConditionalMeanProcess(X, y, law, latent_transform=UNIT)
 
 
 MODELS = {

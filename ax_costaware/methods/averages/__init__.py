@@ -40,9 +40,9 @@ from ax_costaware.methods.averages.law import (
     DecodedConditional,
     checked_targets,
     grown,
+    latent_transform,
     pairs_of,
     target_space,
-    target_transform,
 )
 from ax_costaware.methods.stopping import NUM_AHEAD, at_price
 from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
@@ -249,7 +249,7 @@ class Targets(Method):
         law, parameters = self.decoded_law(problem), self.target_parameters
         options: dict[str, Any] = {
             "conditional": law,
-            "target_transform": target_transform(parameters),
+            "latent_transform": latent_transform(parameters),
             "categorical": tuple(
                 i for i, p in enumerate(parameters) if isinstance(p, Choice) and not p.is_ordered
             ),
@@ -270,15 +270,15 @@ class Targets(Method):
         region = self.region(problem, money, seed)
         if not len(region.starts):
             return Stop(f"{self.exhausted(problem, money)} {self._to_deploy(problem)}")
-        believed = posterior(problem, pending=True)
+        fantasized = posterior(problem, pending=True)
         targets = self._targets(problem)
         feasibility = Feasibility.of(problem.constraints, ExactPosterior.of)
-        optima = sample_optima(believed, targets, self.num_samples, seed, feasibility)
+        optima = sample_optima(fantasized, targets, self.num_samples, seed, feasibility)
 
         def gain_per_cost() -> float:
-            best = best_points(problem, believed, targets, self.feasible, self.seed)
+            best = best_points(problem, fantasized, targets, self.feasible, self.seed)
             return target_knowledge_per_cost(
-                believed,
+                fantasized,
                 optima[0],
                 optima[0].new_tensor([point for point, *_ in best]),
                 *self.ahead(problem, region, optima[0]),
@@ -297,7 +297,7 @@ class Targets(Method):
         acquisition, (chosen, chosen_why, details) = self._chosen(problem, region, money, optima)
         best = self.recommend(problem)[0]
         with torch.no_grad():
-            mean, variance = map(float, believed(chosen.point.unsqueeze(0)))
+            mean, variance = map(float, fantasized(chosen.point.unsqueeze(0)))
         (row,) = problem.space.decode(chosen.point.unsqueeze(0))
         cost = self.cost_at(row)
         assert cost is not None, "what a query costs is declared"

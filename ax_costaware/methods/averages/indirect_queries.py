@@ -93,7 +93,7 @@ class IndirectQueries(Targets):
         else:
             expected = "a finite number > 0, or a value object such as AffineCost({'hours': 2.5})"
             set_fields(self, cost=positive_number(self.cost, "cost", expected))
-        d, columns = len(self.target_parameters), self.conditional.num_target_columns
+        d, columns = len(self.target_parameters), self.conditional.num_latent_columns
         if columns is not None and columns != d and not _counts_arms(self.conditional):
             raise InputError(
                 f"target_parameters has {list(self.target_names)}, and conditional="

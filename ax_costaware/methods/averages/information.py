@@ -33,7 +33,7 @@ def posterior(problem: Problem, pending: bool = False) -> ExactPosterior:
 
     Args:
         problem: The problem, whose model is a conditional mean process.
-        pending: Whether queries under evaluation are taken for answered.
+        pending: Whether pending queries are taken for answered.
     """
     X_pending = problem.X_pending if pending else None
     return ExactPosterior.of(problem.model, problem.direction, X_pending)

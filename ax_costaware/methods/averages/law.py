@@ -62,8 +62,8 @@ class DecodedConditional(Conditional):
 
     @property
     @override
-    def num_target_columns(self) -> int | None:
-        return self.conditional.num_target_columns
+    def num_latent_columns(self) -> int | None:
+        return self.conditional.num_latent_columns
 
     @override
     def column_rule(self, A: Tensor) -> ColumnNodes | None:
@@ -311,7 +311,7 @@ def _bounds_of(parameters: Sequence[FreeParameter]) -> Tensor:
     return torch.tensor([[p.lower, p.upper] for p in parameters], dtype=torch.double).T.clone()
 
 
-def target_transform(parameters: Sequence[FreeParameter]) -> InputTransform | None:
+def latent_transform(parameters: Sequence[FreeParameter]) -> InputTransform | None:
     """From points in raw units to the unit cube, logarithms first; codes stay as they are."""
     numeric = [i for i, p in enumerate(parameters) if p.is_numeric]
     if not numeric:

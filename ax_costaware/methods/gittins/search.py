@@ -37,7 +37,7 @@ from ax_costaware.core.switching import kept_settings
 from ax_costaware.costs import CostFunction, log_cost_function
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.priced import PricedMethod
-from ax_costaware.models.believed import believed
+from ax_costaware.models.fantasies import fantasized
 from ax_costaware.models.posterior import FunctionalPosterior
 from ax_costaware.space.parameters import Value
 
@@ -252,7 +252,7 @@ class Search(Generic[Priced]):
             # The function would take all that is pending for feasible, and for deployable.
             pending = inputs.pop("X_pending")
             if pending is not None:
-                model, best_f = believed(model, pending), self.reach(best_f)
+                model, best_f = fantasized(model, pending), self.reach(best_f)
         return LogExpectedImprovementPerCost(
             model, best_f, self.cost, exponent, **inputs, log_weight=self._log_weight
         )
@@ -323,7 +323,7 @@ class Search(Generic[Priced]):
         return X, None if problem.feasibility is None else problem.feasibility.probability(X)
 
     def reach(self, best: float) -> float:
-        """The incumbent's value, or the best under way if that is believed to be better."""
+        """Return the value of the incumbent, or of the best pending trial if its mean is better."""
         pending, can_be_set = self.problem.X_pending, torch.tensor(self._pending_can_be_set)
         if pending is None or not bool(can_be_set.any()):
             return best

@@ -83,7 +83,7 @@ class UniformBoxConditional(IndependentConditional):
 
     @property
     @override
-    def num_target_columns(self) -> int | None:
+    def num_latent_columns(self) -> int | None:
         return self.num_columns
 
     @override
@@ -132,7 +132,7 @@ class CellConditional(IndependentConditional):
 
     @property
     @override
-    def num_target_columns(self) -> int:
+    def num_latent_columns(self) -> int:
         return len(self.lower)
 
     @override

@@ -123,7 +123,7 @@ class Conditional(ABC):
 
     @property
     @abstractmethod
-    def num_target_columns(self) -> int | None:
+    def num_latent_columns(self) -> int | None:
         """The number of columns of X, ``d``; ``None`` where it shows only at a query."""
 
     @abstractmethod
@@ -265,7 +265,7 @@ class BoundedConditional(Conditional):
 
     @override
     def within(self, lower: Any, upper: Any) -> Self:
-        low, high = bounds(lower, upper, self.num_target_columns)
+        low, high = bounds(lower, upper, self.num_latent_columns)
         if self.lower is not None:
             return self
         return replace(self, lower=low, upper=high)  # type: ignore[type-var]

@@ -77,7 +77,7 @@ class FiniteConditional(Conditional):
 
     @property
     @override
-    def num_target_columns(self) -> int:
+    def num_latent_columns(self) -> int:
         return len(self._nodes[0])
 
     @override
@@ -88,7 +88,7 @@ class FiniteConditional(Conditional):
 
     @override
     def within(self, lower: Any, upper: Any) -> Self:
-        low, high = bounds(lower, upper, self.num_target_columns)
+        low, high = bounds(lower, upper, self.num_latent_columns)
         if low is not None and high is not None:
             for k, point in enumerate(self._nodes):
                 if any(not a <= x <= b for a, x, b in zip(low, point, high, strict=True)):

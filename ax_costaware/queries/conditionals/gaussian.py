@@ -118,7 +118,7 @@ class GaussianConditional(IndependentConditional):
             d = None
         set_fields(self, covariance=_checked_covariance(self.covariance, d))
         check_fields(self, num_nodes=at_least(1))
-        self._check_bounds(self.num_target_columns)
+        self._check_bounds(self.num_latent_columns)
 
     @classmethod
     def from_mean(
@@ -147,7 +147,7 @@ class GaussianConditional(IndependentConditional):
 
     @property
     @override
-    def num_target_columns(self) -> int | None:
+    def num_latent_columns(self) -> int | None:
         for field in (self.weight, self.covariance, self.lower):
             if isinstance(field, tuple):
                 return len(field)
@@ -166,7 +166,7 @@ class GaussianConditional(IndependentConditional):
             return means
         assert self.mean is not None
         found: Any = conditional_mean(self.mean)(A)
-        d = self.num_target_columns
+        d = self.num_latent_columns
         if (
             not isinstance(found, Tensor)
             or found.shape[:-1] != A.shape[:-1]
@@ -194,7 +194,7 @@ class GaussianConditional(IndependentConditional):
         What is averaged bends in the first column where that meets a bound, and where the mean of
         the second given it does; it is smooth between.
         """
-        if not (self._clips and self._is_dependent and self.num_target_columns == 2):
+        if not (self._clips and self._is_dependent and self.num_latent_columns == 2):
             return super().pair_rule(A, refinement)
         mean = self.mean_of(A)
         law, (lower, upper) = self._STANDARD, self._limits(mean)

@@ -88,7 +88,7 @@ class PairsConditional(BoundedConditional):
 
     @property
     @override
-    def num_target_columns(self) -> int:
+    def num_latent_columns(self) -> int:
         return int(self.X.shape[1])
 
     @property

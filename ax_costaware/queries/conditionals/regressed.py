@@ -110,12 +110,12 @@ class RegressedConditional(PairsConditional):
             )
         one_of(self.outside, "outside", ("clip", "keep"))
         check_fields(self, num_nodes=at_least(1), seed=at_least(0))
-        self._check_bounds(self.num_target_columns)
+        self._check_bounds(self.num_latent_columns)
 
     @property
     @override
     def leave_one_out(self) -> float:
-        own, d = self._regression, self.num_target_columns
+        own, d = self._regression, self.num_latent_columns
         spreads = spreads_of(self._points)
         unit = spreads * half_median_distance(self._points / spreads)
         standard = ndtri(uniforms(2 * d, _NUM_DRAWS, 0).numpy())
@@ -182,7 +182,7 @@ class RegressedConditional(PairsConditional):
     def _law(self) -> _Regressed:
         own = self._regression
         # There are no fast sums for three dependent columns that are clipped.
-        dependent = self.num_target_columns <= 2 or not self._clips
+        dependent = self.num_latent_columns <= 2 or not self._clips
         return _Regressed(
             covariance=own.scatter(dependent),
             lower=self.lower,

@@ -84,7 +84,7 @@ def test_the_probability_is_that_of_the_point() -> None:
     assert not isinstance(only_model(model), FixedConditionalMeanProcess)
     for best in simulation.method.recommend(problem):
         x = torch.tensor([[float(str(best.parameters[n])) for n in ("t1", "t2")]]).double()
-        joint = only_model(model).target_posterior(x)  # type: ignore[operator]
+        joint = only_model(model).latent_posterior(x)  # type: ignore[operator]
         sd = joint.variance.detach().sqrt()
         expected = norm.cdf((4.0 - joint.mean.detach()) / sd)
         assert best.feasibility == pytest.approx(float(expected.item()), abs=1e-6)

@@ -77,7 +77,7 @@ class OwnConditional(Conditional):
     """A user's own law: five points about the query, of which a test makes a rule."""
 
     rule: Callable[[Tensor, Tensor], Any] = JointNodes
-    num_query_columns = num_target_columns = 1
+    num_query_columns = num_latent_columns = 1
 
     def joint_rule(self, A: Tensor) -> Any:
         nodes = (A.unsqueeze(-2) + torch.linspace(-0.1, 0.1, 5).to(A).unsqueeze(-1)).clamp(0, 1)

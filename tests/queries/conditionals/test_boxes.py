@@ -92,7 +92,7 @@ def test_no_width_is_a_point() -> None:
 
 def test_number_of_columns() -> None:
     unknown = UniformBoxConditional(0.1)
-    assert unknown.num_target_columns is None
+    assert unknown.num_latent_columns is None
     with pytest.raises(InputError, match="number of columns"):
         unknown.column_rule(CENTRES)
     assert unknown.within(LOWER, UPPER).num_query_columns == 2
@@ -124,7 +124,7 @@ def test_bad_boxes(fields: dict[str, Any], message: str) -> None:
 def test_cells_of_levels() -> None:
     A = torch.tensor([[0, 0.5, 0.5], [1, 0.25, 0.75], [2, 0.875, 0.125]], dtype=torch.double)
     CELLS.check_queries(A)
-    assert (CELLS.num_query_columns, CELLS.num_target_columns) == (3, 2)
+    assert (CELLS.num_query_columns, CELLS.num_latent_columns) == (3, 2)
     rule = CELLS.column_rule(A)
     assert rule is not None
     found = column_average(rule, [torch.exp, torch.exp])

@@ -26,12 +26,12 @@ def test_rows_are_the_weights() -> None:
     nodes, weights = conditional.nodes_and_weights(A)
     assert nodes.shape == (2, 1, 3, 1)
     assert weights.shape == (2, 1, 3)
-    assert (conditional.num_query_columns, conditional.num_target_columns) == (1, 1)
+    assert (conditional.num_query_columns, conditional.num_latent_columns) == (1, 1)
 
 
 def test_points_may_have_several_columns() -> None:
     conditional = FiniteConditional(POLICIES, [[0, 1], [1, 0], [2, 2]], ["a", "b"])
-    assert conditional.num_target_columns == 2
+    assert conditional.num_latent_columns == 2
     assert eval(repr(conditional)) == conditional
     assert hash(conditional) == hash(eval(repr(conditional)))
     rule = conditional.joint_rule(torch.ones(1, 1))

@@ -195,7 +195,7 @@ def test_value_object() -> None:
     assert conditional == GaussianConditional(WEIGHT, list(BIAS), 0.5)
     assert hash(conditional) == hash(GaussianConditional(WEIGHT, BIAS, 0.5))
     assert eval(repr(conditional)) == conditional
-    assert (conditional.num_query_columns, conditional.num_target_columns) == (2, 2)
+    assert (conditional.num_query_columns, conditional.num_latent_columns) == (2, 2)
 
 
 def test_precision_is_that_of_the_queries() -> None:
@@ -218,10 +218,10 @@ def test_named_means() -> None:
     )
     conditional = GaussianConditional.from_mean("tests: quarter wave", 2, 0.5)
     assert eval(repr(conditional)) == conditional
-    assert (conditional.num_query_columns, conditional.num_target_columns) == (2, None)
+    assert (conditional.num_query_columns, conditional.num_latent_columns) == (2, None)
     assert conditional.mean_of(torch.zeros(1, 2)).tolist() == [[10.0, 15.0]]
     bounded = conditional.within(LOWER, UPPER)
-    assert bounded.num_target_columns == 2
+    assert bounded.num_latent_columns == 2
     with pytest.raises(InputError, match="outside of X"):
         bounded.check_queries(torch.zeros(1, 2))
     A = uniform(3, 2).requires_grad_()

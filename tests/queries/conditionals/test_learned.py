@@ -183,7 +183,7 @@ def test_value_object() -> None:
     assert repr(LEARNED) == "LearnedConditional(<60 pairs: 1 columns of X, 1 of A>)"
     assert repr(LearnedConditional(X, A, seed=1)).endswith(", seed=1)")
     assert copy.deepcopy(LEARNED) == LEARNED
-    assert (LEARNED.num_query_columns, LEARNED.num_target_columns) == (1, 1)
+    assert (LEARNED.num_query_columns, LEARNED.num_latent_columns) == (1, 1)
     assert LEARNED.num_pairs == 60
     assert LEARNED.column_rule(GRID) is None
     with pytest.raises(ValueError, match="read-only"):

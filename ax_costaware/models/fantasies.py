@@ -1,7 +1,7 @@
-"""Models after observations that are believed: of points that failed, or are under way.
+"""Models conditioned on fantasies: of points that failed, or are pending.
 
-What is believed becomes data of the model itself, so that whatever reads a posterior takes account
-of it. Hyperparameters stay as they are.
+Fantasies become data of the model itself, so that whatever reads a posterior takes account of them.
+Hyperparameters stay as they are.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _MeanSampler(MCSampler):
         """There are none."""
 
 
-def after_pending(model: Model, X_pending: Tensor) -> Model:
+def with_pending(model: Model, X_pending: Tensor) -> Model:
     """The model after ``X_pending`` came out at their posterior means.
 
     Where that is one fantasy it is a leading batch dimension of one, which points with a batch
@@ -50,13 +50,13 @@ def after_pending(model: Model, X_pending: Tensor) -> Model:
             with a task that the points do not have.
     """
     if isinstance(model, ModelListGP):
-        parts: Any = [after_pending(cast(Model, part), X_pending) for part in model.models]
+        parts: Any = [with_pending(cast(Model, part), X_pending) for part in model.models]
         return ModelListGP(*parts)
     if isinstance(model, BatchedMultiOutputGPyTorchModel):
-        return believed(model, X_pending)
+        return fantasized(model, X_pending)
     if not isinstance(model, FantasizeMixin):
         raise UnsupportedInputError(
-            f"X_pending: got {len(X_pending)} points under evaluation with a"
+            f"X_pending: got {len(X_pending)} pending points with a"
             f" {type(model).__name__}; they take a model that can be fantasised."
         )
     width = X_pending.shape[-1]
@@ -71,7 +71,7 @@ def after_pending(model: Model, X_pending: Tensor) -> Model:
     return cast(Model, model.fantasize(X=X, sampler=_MeanSampler()))
 
 
-def believed(
+def fantasized(
     model: Model,
     X: Tensor,
     outcome: Callable[[GPyTorchPosterior], Tensor] = attrgetter("mean"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ax_costaware.methods.averages.law import target_space, target_transform
+from ax_costaware.methods.averages.law import latent_transform, target_space
 from ax_costaware.space.parameters import Choice, Range
 
 
@@ -17,7 +17,7 @@ def test_the_space_of_searches_and_the_unit_cube() -> None:
     space = target_space(parameters)
     assert space.bounds.tolist() == [[-1, 1, 0], [3, 100, 2]]
     assert sorted(space.choices) == [1, 2]
-    transform = target_transform(parameters)
+    transform = latent_transform(parameters)
     assert transform is not None
     transform.eval()
     points = torch.tensor([[-1.0, 1.0, 2.0], [1.0, 10.0, 1.0], [3.0, 100.0, 0.0]]).double()
@@ -27,4 +27,4 @@ def test_the_space_of_searches_and_the_unit_cube() -> None:
     # A law may reach beyond the bounds, even below zero.
     outside = transform(torch.tensor([[0.0, -5.0, 0.0]]).double())
     assert outside.isfinite().all()
-    assert target_transform(parameters[2:]) is None
+    assert latent_transform(parameters[2:]) is None
