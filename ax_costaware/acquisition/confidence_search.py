@@ -43,12 +43,6 @@ _MARGIN = 2e-3
 # A spread this small compares means only.
 _SMALLEST_VARIANCE = 1e-300
 
-Counted: TypeAlias = Callable[[Tensor, Tensor], Tensor]
-"""From points ``n x d`` and their confidence bounds, ``n``, to what these count as."""
-
-Shortfall: TypeAlias = Callable[[Tensor], Tensor]
-"""By how much points ``n x d`` fall short of being rivals, ``n``; below zero where they do not."""
-
 
 @dataclass(frozen=True, eq=False)
 class ConfidenceSearch:
@@ -77,10 +71,10 @@ class ConfidenceSearch:
     elimination: Elimination | None = None
     """Columns that others determine, which are ``held``."""
 
-    counted: Counted | None = None
+    counted: Callable[[Tensor, Tensor], Tensor] | None = None
     """From points ``n x d`` and their bounds, ``n``, to what these count as; None: themselves."""
 
-    shortfall: Shortfall | None = None
+    shortfall: Callable[[Tensor], Tensor] | None = None
     """By how much points ``n x d`` fall short of being rivals, ``n``, below zero where they do not;
     None: they do not."""
 

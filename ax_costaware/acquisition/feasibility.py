@@ -28,7 +28,7 @@ from ax_costaware.exceptions import InputError, unavailable
 from ax_costaware.models.fantasies import fantasized
 from ax_costaware.queries.argument_checks import check_fields, finite_number, optional
 
-Moments: TypeAlias = Callable[..., tuple[Tensor, Tensor]]
+Moments: TypeAlias = Callable[[Tensor], tuple[Tensor, Tensor]]
 """Mean and variance of functionals, such as points ``... x d``: each ``...``, or ``... x m`` for an
 ensemble of ``m`` models."""
 
@@ -156,24 +156,24 @@ class Feasibility(Generic[Posterior]):
         """Return the same bounds on other functionals, given what reads them of a posterior."""
         return Feasibility([(bound, functionals(one)) for bound, one in self.outcomes])
 
-    def log_probability(self: Feasibility[Moments], X: Tensor, *more: object) -> Tensor:
+    def log_probability(self: Feasibility[Moments], X: Tensor, least: float = -math.inf) -> Tensor:
         """Log probability that all outcomes are within their bounds, with gradients.
 
         Args:
             X: Functionals, such as points ``... x d``. An ensemble of models is one mixture.
-            more: What else says which functionals, such as the indices of their control sets.
+            least: Smaller logarithms count as this one.
 
         Returns:
             A tensor ``...``.
         """
         total = X.new_zeros(X.shape[:-1])
         for bound, moments in self.outcomes:
-            mean, variance = moments(X, *more)
+            mean, variance = moments(X)
             log_probability = bound.log_probability(mean, variance)
             if mean.ndim == X.ndim:
                 log_probability = log_probability.logsumexp(dim=-1) - math.log(mean.shape[-1])
             total = total + log_probability
-        return total
+        return total.clamp_min(least)
 
     def log_probability_shown(
         self: Feasibility[Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]],
@@ -214,10 +214,10 @@ class Feasibility(Generic[Posterior]):
                     total = total + log_ndtr((sign * (end - mean) - z * left) / moved)
         return total
 
-    def probability(self: Feasibility[Moments], X: Tensor, *more: object) -> Tensor:
+    def probability(self: Feasibility[Moments], X: Tensor) -> Tensor:
         """Probability that all outcomes are within their bounds, without gradients."""
         with torch.no_grad():
-            return self.log_probability(X, *more).exp()
+            return self.log_probability(X).exp()
 
 
 NO_BOUNDS = Feasibility[Any](())

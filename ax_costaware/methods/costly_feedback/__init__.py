@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ax_costaware.acquisition.confidence_search import ConfidenceSearch, Counted, Shortfall
+from ax_costaware.acquisition.confidence_search import ConfidenceSearch
 from ax_costaware.acquisition.feasibility import Feasibility, feasibility_weighted
 from ax_costaware.acquisition.local_search import is_flat
 from ax_costaware.core.account import ROUNDING, Money
@@ -416,16 +416,6 @@ class CostlyFeedback(Method):
         now = self.times(problem.trials)[index]
         posterior = ExactPosterior.of(problem.model, problem.direction, X_pending).at_time(now)
         starts = starts_of(space, self.raw_samples or NUM_STARTS, seed, problem.held)
-        feasibility, is_any = None, True
-        counted: Counted | None = None
-        shortfall: Shortfall | None = None
-        if problem.constraints:
-            feasibility = Feasibility.of(
-                problem.constraints,
-                lambda model: ExactPosterior.of(model, X_pending=X_pending).at_time(now),
-            )
-            is_any = bool((feasibility.probability(starts) >= self.feasible).any())
-            counted, shortfall = self._within(posterior, feasibility, starts, is_any, explores)
         search = ConfidenceSearch(
             posterior,
             space.bounds,
@@ -441,39 +431,31 @@ class CostlyFeedback(Method):
             ],
             inequality_constraints=space.inequality_constraints,
             elimination=space.elimination,
-            counted=counted,
-            shortfall=shortfall,
             seed=seed,
-            **({} if self.num_restarts is None else {"num_restarts": self.num_restarts}),
+            num_restarts=self.num_restarts or ConfidenceSearch.num_restarts,
         )
-        return search, feasibility, is_any
-
-    def _within(
-        self,
-        posterior: ExactPosterior,
-        feasibility: Feasibility[ExactPosterior],
-        starts: Tensor,
-        is_any: bool,
-        explores: bool,
-    ) -> tuple[Counted, Shortfall]:
-        """What points count as in a search, and which of them are no rivals; see ``_search``."""
+        if not problem.constraints:
+            return search, None, True
+        feasibility = Feasibility.of(
+            problem.constraints,
+            lambda model: ExactPosterior.of(model, X_pending=X_pending).at_time(now),
+        )
+        is_any = bool((feasibility.probability(starts) >= self.feasible).any())
         with torch.no_grad():
             worst = posterior(starts)[0].min()
         log_threshold = 0.0 if explores else math.log(self.feasible)
 
         def counted(X: Tensor, values: Tensor) -> Tensor:
-            log_probability = feasibility.log_probability(X)
+            log_p = feasibility.log_probability(X)
             if not is_any:
-                return log_probability
-            return feasibility_weighted(
-                values, log_probability, worst, log_threshold, is_required=not explores
-            )
+                return log_p
+            return feasibility_weighted(values, log_p, worst, log_threshold, not explores)
 
         def shortfall(X: Tensor) -> Tensor:
             # Nothing is deployed there, so that no other point may be mistaken for one of them.
             return self.feasible - feasibility.log_probability(X).exp()
 
-        return counted, shortfall
+        return replace(search, counted=counted, shortfall=shortfall), feasibility, is_any
 
 
 def _checked_cost(cost: Any, name: str) -> float | Cost:

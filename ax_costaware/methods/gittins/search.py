@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Generic, TypeVar
 
 import torch
@@ -172,24 +172,16 @@ class Search(Generic[Priced]):
         return Feasibility.of(self._constraints, FunctionalPosterior.of)
 
     @property
-    def _log_weight(self) -> Callable[[Tensor], Tensor] | None:
+    def _log_weight(self) -> Callable[..., Tensor] | None:
         return None if self.feasibility is None else self.feasibility.log_probability
 
     def index(self, price: float) -> PandoraBoxGittinsIndex:
         """The Gittins index at a price."""
-        problem, log_probability = self.problem, self._log_weight
-
-        def log_weight(X: Tensor) -> Tensor:
-            assert log_probability is not None
-            return log_probability(X).clamp_min(_LEAST_LOG)
-
-        return PandoraBoxGittinsIndex(
-            problem.model,
-            self.cost,
-            price,
-            **problem.acquisition_inputs,
-            log_weight=None if log_probability is None else log_weight,
-        )
+        log_weight = self._log_weight
+        if log_weight is not None:
+            log_weight = partial(log_weight, least=_LEAST_LOG)
+        inputs = {**self.problem.acquisition_inputs, "log_weight": log_weight}
+        return PandoraBoxGittinsIndex(self.problem.model, self.cost, price, **inputs)
 
     def best_improvement(self, best_f: float) -> tuple[AcquisitionFunction, Optimum[float] | None]:
         """Improvement per cost, and the affordable trial that has most of it.
