@@ -52,7 +52,7 @@ def indirect_query_strategy(
     raw_samples: int | None = None,
     lmbda: float | None = None,
     count_attached: bool = True,
-    feasible: float = 0.9,
+    feasibility_threshold: float = 0.9,
     torch_device: str | None = None,
     winsorize: bool = True,
 ) -> GenerationStrategy:
@@ -106,8 +106,8 @@ def indirect_query_strategy(
             the budget ends a run.
         count_attached: Whether trials that were attached with their data, such as past ones, count
             towards ``initial_trials``.
-        feasible: Where the experiment has outcome constraints: the probability that a point keeps
-            to all of them from which on it may be deployed.
+        feasibility_threshold: Least probability of satisfying all outcome constraints with which a
+            point may be deployed.
         torch_device: Where models and searches compute, by torch's name, such as ``"cuda"`` or
             ``"cuda:1"``; None for the CPU. It is stored. A store that is loaded where there is no
             such device goes on with the CPU, and says so in the log.
@@ -158,7 +158,7 @@ def resolution_tree_strategy(
     num_samples: int = 32,
     lmbda: float | None = None,
     count_attached: bool = True,
-    feasible: float = 0.9,
+    feasibility_threshold: float = 0.9,
     torch_device: str | None = None,
     winsorize: bool = True,
 ) -> GenerationStrategy:
@@ -198,8 +198,8 @@ def resolution_tree_strategy(
             the budget ends a run.
         count_attached: Whether trials that were attached with their data, such as past ones, count
             towards ``initial_trials``.
-        feasible: Where the experiment has outcome constraints: the probability that a point keeps
-            to all of them from which on it may be deployed.
+        feasibility_threshold: Least probability of satisfying all outcome constraints with which a
+            point may be deployed.
         torch_device: Where models and searches compute, by torch's name, such as ``"cuda"`` or
             ``"cuda:1"``; None for the CPU. It is stored. A store that is loaded where there is no
             such device goes on with the CPU, and says so in the log.
@@ -235,7 +235,7 @@ def fidelity_strategy(
     num_restarts: int | None = None,
     raw_samples: int | None = None,
     count_attached: bool = True,
-    feasible: float = 0.9,
+    feasibility_threshold: float = 0.9,
     learn_failures: bool | Literal["abandoned"] = False,
     resumes: bool = False,
     torch_device: str | None = None,
@@ -282,8 +282,8 @@ def fidelity_strategy(
         raw_samples: Raw starting points of the inner optimisation; None for Ax's default.
         count_attached: Whether trials that were attached with their data, such as past ones, count
             towards ``initial_trials``.
-        feasible: Where the experiment has outcome constraints: the probability of keeping to all of
-            them at the target from which on inputs may be deployed.
+        feasibility_threshold: Least probability of satisfying all outcome constraints at the target
+            with which inputs may be deployed.
         learn_failures: Whether failing is learned, as one more constraint: from trials that failed,
             or with ``"abandoned"`` also from such as were abandoned.
         resumes: Whether a trial with the inputs of a completed one and a higher fidelity goes on

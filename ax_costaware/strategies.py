@@ -90,7 +90,7 @@ def control_set_strategy(
     switching_cost: SwitchingCost | None = None,
     lmbda: float | None = None,
     count_attached: bool = True,
-    feasible: float = 0.9,
+    feasibility_threshold: float = 0.9,
     torch_device: str | None = None,
     winsorize: bool = True,
 ) -> GenerationStrategy:
@@ -151,8 +151,8 @@ def control_set_strategy(
             deploy. None: only the budget ends a run.
         count_attached: Whether trials that were attached with their data, such as past ones, count
             towards ``initial_trials``.
-        feasible: Where the experiment has outcome constraints: the probability of keeping to all of
-            them from which on a query counts as feasible, and may be deployed.
+        feasibility_threshold: Least probability of satisfying all outcome constraints with which a
+            query counts as feasible, and may be deployed.
         torch_device: Where models and searches compute, by torch's name, such as ``"cuda"`` or
             ``"cuda:1"``; None for the CPU. It is stored. A store that is loaded where there is no
             such device goes on with the CPU, and says so in the log.
@@ -190,7 +190,7 @@ def cost_aware_strategy(
     num_restarts: int | None = None,
     raw_samples: int | None = None,
     count_attached: bool = True,
-    feasible: float = 0.9,
+    feasibility_threshold: float = 0.9,
     learn_failures: bool | Literal["abandoned"] = False,
     torch_device: str | None = None,
 ) -> GenerationStrategy:
@@ -253,8 +253,8 @@ def cost_aware_strategy(
         raw_samples: Raw starting points of the inner optimisation; None for Ax's default.
         count_attached: Whether trials that were attached with their data, such as past ones, count
             towards ``initial_trials``.
-        feasible: Where the experiment has outcome constraints: the probability of keeping to all of
-            them from which on an evaluated point counts as an incumbent, and may be deployed.
+        feasibility_threshold: Least probability of satisfying all outcome constraints with which an
+            evaluated point may be the incumbent, and may be deployed.
         learn_failures: Whether failing is learned, as one more constraint: from trials that failed,
             or with ``"abandoned"`` also from such as were abandoned. False: a trial that comes near
             to one that failed is chosen again by a model that thinks less of that point.
@@ -292,7 +292,7 @@ def gittins_strategy(
     num_restarts: int | None = None,
     raw_samples: int | None = None,
     count_attached: bool = True,
-    feasible: float = 0.9,
+    feasibility_threshold: float = 0.9,
     learn_failures: bool | Literal["abandoned"] = False,
     torch_device: str | None = None,
 ) -> GenerationStrategy:
@@ -331,7 +331,7 @@ def gittins_strategy(
         num_restarts: See ``cost_aware_strategy``.
         raw_samples: See ``cost_aware_strategy``.
         count_attached: See ``cost_aware_strategy``.
-        feasible: See ``cost_aware_strategy``.
+        feasibility_threshold: See ``cost_aware_strategy``.
         learn_failures: See ``cost_aware_strategy``.
         torch_device: See ``cost_aware_strategy``.
 
@@ -361,7 +361,7 @@ def costly_feedback_strategy(
     num_restarts: int | None = None,
     raw_samples: int | None = None,
     count_attached: bool = True,
-    feasible: float = 0.9,
+    feasibility_threshold: float = 0.9,
     torch_device: str | None = None,
     winsorize: bool = True,
 ) -> GenerationStrategy:
@@ -417,8 +417,8 @@ def costly_feedback_strategy(
         raw_samples: Raw starting points of the inner optimisation; None for the method's default.
         count_attached: Whether trials that were attached with their data, such as past ones, count
             towards ``initial_trials``.
-        feasible: Where the experiment has outcome constraints: the probability of keeping to all of
-            them, at the time, from which on a point counts as feasible, and may be deployed.
+        feasibility_threshold: Least probability of satisfying all outcome constraints, at the time,
+            with which a point counts as feasible, and may be deployed.
         torch_device: Where models and searches compute, by torch's name, such as ``"cuda"`` or
             ``"cuda:1"``; None for the CPU. It is stored. A store that is loaded where there is no
             such device goes on with the CPU, and says so in the log.

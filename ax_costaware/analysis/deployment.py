@@ -66,7 +66,7 @@ class DeploymentAnalysis(MethodAnalysis[Method]):
         everything = len(found)
         if best.feasibility is not None:
             # Where nothing is likely to be feasible, the likeliest is what there is.
-            least = min(best.feasibility, run.method.feasible)
+            least = min(best.feasibility, run.method.feasibility_threshold)
             found = [r for r in found if (r.feasibility or 0.0) >= least]
         if not found:
             raise InputError(_without_costs(run))

@@ -70,10 +70,10 @@ def _recommended(frame: pd.DataFrame, objective: Objective, method: Method) -> s
     where = "" if first["control_set"] is None else f" with control set {first['control_set']}"
     if pd.isna(chance := first["feasibility"]):
         among = ""
-    elif chance < method.feasible:
+    elif chance < (threshold := method.feasibility_threshold):
         among = f" of what is likeliest to be feasible, with a probability of {chance:.3g} only,"
     else:
-        among = f" of what is feasible with a probability of at least {method.feasible:g}"
+        among = f" of what is feasible with a probability of at least {threshold:g}"
     cautious = ""
     if method.risk_aversion:
         sign = "plus" if objective.minimize else "less"

@@ -241,7 +241,7 @@ class _Adapter(TorchAdapter):
         trials = [t for t in trials if method.is_deployable(problem, t.inputs)] or trials
         means, variances = method.expected(problem, [t.parameters for t in trials])
         chances = method.log_chances(problem, [trial.inputs for trial in trials])
-        best = feasible_first(problem.sign * means, chances, method.feasible)[0]
+        best = feasible_first(problem.sign * means, chances, method.feasibility_threshold)[0]
         metric = problem.objective
         prediction = ({metric: float(means[best])}, {metric: {metric: float(variances[best])}})
         return self._of.trials[trials[best].index].arms[0], prediction

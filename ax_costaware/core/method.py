@@ -95,7 +95,7 @@ class Method(Budgeted, ABC):
     seed: int = 0
     """Seed of everything random; a decision draws from (seed, trial index)."""
 
-    feasible: float = 0.9
+    feasibility_threshold: float = 0.9
     """Probability of keeping to all outcome constraints from which on a point may be deployed."""
 
     winsorize: bool = True
@@ -115,7 +115,7 @@ class Method(Budgeted, ABC):
             initial_trials=at_least(0),
             num_restarts=optional(at_least(1)),
             raw_samples=optional(at_least(1)),
-            feasible=number_between_zero_and_one,
+            feasibility_threshold=number_between_zero_and_one,
             winsorize=boolean,
         )
         if self.initial_trials > _MOST_INITIAL:
@@ -377,7 +377,7 @@ class Method(Budgeted, ABC):
         except InputError:
             costs = [None] * len(rows)
         found: list[Best] = []
-        for i in feasible_first(compared, log_chances, self.feasible):
+        for i in feasible_first(compared, log_chances, self.feasibility_threshold):
             moments = float(mean[i]), float(variance[i]) ** 0.5
             chance = None if log_chances is None else float(log_chances[i].exp())
             found.append(Best(dict(rows[i]), *moments, costs[i], None, trials[i], chance))

@@ -419,7 +419,7 @@ class Best:
     """Probability that all outcome constraints hold; None where there are none."""
 
     @property
-    def feasible(self) -> str:
+    def feasibility_text(self) -> str:
         """How likely it is to be feasible, as the end of a sentence."""
         chance = self.feasibility
         return "" if chance is None else f", feasible with probability {chance:.3g}"

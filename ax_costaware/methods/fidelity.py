@@ -281,7 +281,7 @@ class MultiFidelity(PricedMethod):
         def log_weight(X: Tensor) -> Tensor:
             # It may fail on the way to the target, or there.
             log_success = succeeds(X) + succeeds(at_target(X, target))
-            return log_success + shows.log_probability_shown(X, self.feasible)
+            return log_success + shows.log_probability_shown(X, self.feasibility_threshold)
 
         return log_weight
 
@@ -311,10 +311,10 @@ class MultiFidelity(PricedMethod):
         why = self._why(problem, row, gain, share**0.5, incumbent)
         if earlier is not None:
             why += f" It goes on from trial {earlier.index}."
-        feasible: dict[str, float | None] = {}
+        probabilities: dict[str, float | None] = {}
         if problem.feasibility is not None:
             chance = problem.feasibility.probability(at_target(X, worth.target))
-            feasible = {
+            probabilities = {
                 "feasibility": float(chance),
                 "incumbent_feasibility": incumbent.feasibility,
             }
@@ -330,7 +330,7 @@ class MultiFidelity(PricedMethod):
                 "incumbent": problem.sign * incumbent.value,
                 "incumbent_trial": trial,
                 "lambda": self.lmbda,
-                **feasible,
+                **probabilities,
                 **search.money.record(),
             },
             extra={} if earlier is None else {"resumes_trial": earlier.index},
@@ -356,9 +356,10 @@ class MultiFidelity(PricedMethod):
         if gain is None:
             chance = f"{incumbent.feasibility:.3g}"
             return (
-                f"No inputs are feasible at {target} with a probability of {self.feasible:g} yet; "
-                "this trial tells most of such as it is likely to show to be, per cost. The "
-                f"likeliest so far, {named}, have a probability of {chance}. {told}"
+                f"No inputs are feasible at {target} with a probability of "
+                f"{self.feasibility_threshold:g} yet; this trial tells most of such as it is "
+                f"likely to show to be, per cost. The likeliest so far, {named}, have a "
+                f"probability of {chance}. {told}"
             )
         best = f"{problem.sign * incumbent.value:.6g}"
         return (
@@ -374,7 +375,7 @@ class MultiFidelity(PricedMethod):
         return Stop(
             f"Stopped: {reason}. {search.money.said}. Deploy {_shown(best.parameters)} ({was_run}):"
             f" expected value {best.mean:.6g}, standard deviation {best.standard_deviation:.3g}"
-            f"{best.feasible}."
+            f"{best.feasibility_text}."
         )
 
 

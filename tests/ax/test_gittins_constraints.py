@@ -185,8 +185,10 @@ def test_a_table_of_past_trials_may_have_them() -> None:
 
 
 def test_the_argument_is_checked() -> None:
-    with pytest.raises(UserInputError, match=r"feasible=1\.0: expected a number strictly between"):
-        ac.cost_aware_strategy(1.0, feasible=1.0)
+    with pytest.raises(
+        UserInputError, match=r"feasibility_threshold=1\.0: expected a number strictly between"
+    ):
+        ac.cost_aware_strategy(1.0, feasibility_threshold=1.0)
 
 
 def test_next_decision_after_reload_is_the_same(
@@ -198,7 +200,7 @@ def test_next_decision_after_reload_is_the_same(
         stored.config,
         ("waste <= 0.03", "waste >= -1"),
         surrogate_spec=None,
-        feasible=0.8,
+        feasibility_threshold=0.8,
         initial_trials=2,
     )
     for step in range(5):

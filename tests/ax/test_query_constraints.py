@@ -157,7 +157,7 @@ def test_next_decision_after_reload_is_the_same(
         "tree": (tree_toy.make_client, run_cells, "z", "dose <= 5"),
         "feedback": (feedback_toy.make_client, run_feedback, "y", "heat <= 0.4"),
     }[name]
-    settings: dict[str, Any] = {"feasible": 0.8, "initial_trials": 2}
+    settings: dict[str, Any] = {"feasibility_threshold": 0.8, "initial_trials": 2}
     client = bounded(make(storage_config=stored.config, **settings), metric, bound)
     for _ in range(3):
         index, arm = stored.decide(client)

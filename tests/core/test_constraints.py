@@ -435,5 +435,7 @@ def test_bounded_outcomes_of_trials_that_failed_are_learned() -> None:
 
 def test_the_bound_of_what_is_feasible() -> None:
     for value in (0, 1, 1.5, "often"):
-        with pytest.raises(InputError, match=f"feasible={value!r}: expected a number strictly"):
-            CostAware(1.0, feasible=value)  # type: ignore[arg-type]
+        with pytest.raises(
+            InputError, match=f"feasibility_threshold={value!r}: expected a number strictly"
+        ):
+            CostAware(1.0, feasibility_threshold=value)  # type: ignore[arg-type]

@@ -276,7 +276,7 @@ class Targets(Method):
         optima = sample_optima(fantasized, targets, self.num_samples, seed, feasibility)
 
         def gain_per_cost() -> float:
-            best = best_points(problem, fantasized, targets, self.feasible, self.seed)
+            best = best_points(problem, fantasized, targets, self.feasibility_threshold, self.seed)
             return target_knowledge_per_cost(
                 fantasized,
                 optima[0],
@@ -345,7 +345,8 @@ class Targets(Method):
                     f"fixed_parameters={dict(given)}: expected the values of a point that "
                     f"conditional={self.law!r} counts."
                 ) from error
-            found = best_points(problem, posterior(problem), targets, self.feasible, self.seed)
+            now, threshold = posterior(problem), self.feasibility_threshold
+            found = best_points(problem, now, targets, threshold, self.seed)
         return [
             Best(
                 {p.name: p.decode(x) for p, x in zip(self.target_parameters, row, strict=True)},
@@ -384,7 +385,7 @@ class Targets(Method):
         best = self.recommend(problem)[0]
         return (
             f"Deploy {best.parameters}, whose expected value is {best.mean:.6g} with a standard "
-            f"deviation of {best.standard_deviation:.6g}{best.feasible}."
+            f"deviation of {best.standard_deviation:.6g}{best.feasibility_text}."
         )
 
     def _chosen(

@@ -397,7 +397,7 @@ class ControlSets(Method):
             optima = space.search(every, acquisition, seed, held=problem.held)
             points, means = optima.point, optima.value
         found = []
-        for i in feasible_first(means, log_chances, self.feasible):
+        for i in feasible_first(means, log_chances, self.feasibility_threshold):
             if not open_sets[i]:
                 continue
             control_set, point = self.control_sets[i], points[i].detach()

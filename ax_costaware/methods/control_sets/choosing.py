@@ -82,8 +82,8 @@ def _decision(
     chances = values.space.log_chances(point.unsqueeze(0), [choice.index])
     if not values.is_feasible:
         reason = (
-            f"No query is feasible with a probability of {method.feasible:g} yet, and values are "
-            f"this probability. {reason}"
+            f"No query is feasible with a probability of {method.feasibility_threshold:g} yet, and "
+            f"values are this probability. {reason}"
         )
     elif values.problem.minimize:
         reason += f" Values and bounds are of -{values.problem.objective}, which is maximized."
@@ -220,7 +220,7 @@ def _stop(values: ControlSetValues, why: str) -> Stop:
     settings = ", ".join(f"{name}={value!r}" for name, value in best.parameters.items())
     return Stop(
         f"{why} Deploy control set {best.control_set!r} with {settings}: expected value "
-        f"{best.mean:.6g}, standard deviation {best.standard_deviation:.3g}{best.feasible}."
+        f"{best.mean:.6g}, standard deviation {best.standard_deviation:.3g}{best.feasibility_text}."
     )
 
 

@@ -117,8 +117,8 @@ class ControlSetValues:
             return None
         chances = method.log_chances(problem, rows)
         assert chances is not None
-        enough = (chances.exp() >= method.feasible).tolist()
-        good = [row for row, is_good in zip(rows, enough, strict=True) if is_good]
+        is_feasible = (chances.exp() >= method.feasibility_threshold).tolist()
+        good = [row for row, is_good in zip(rows, is_feasible, strict=True) if is_good]
         if not good:
             return None
         mean, _ = method.expected(problem, good)
@@ -138,7 +138,7 @@ class ControlSetValues:
             Points, ``s x d``, and logarithms of how likely they are to be feasible, ``s``.
         """
         space, every = self.space, range(len(self.method.control_sets))
-        trial, log_threshold = len(self.problem.trials), math.log(self.method.feasible)
+        trial, log_threshold = len(self.problem.trials), math.log(self.method.feasibility_threshold)
         given: dict[str, Any] = {"feasibility": space.feasibility, "held": self.problem.held}
         required = partial(
             feasibility_weighted,

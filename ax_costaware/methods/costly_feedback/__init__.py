@@ -310,7 +310,7 @@ class CostlyFeedback(Method):
                 moments = search.rivals(found.point, rule.compare, rule.joint)
                 means, variances, covariances, _ = (part.cpu().numpy() for part in moments)
                 rivals = Rivals(means, variances, covariances if rule.joint else None)
-            unsure = chance if chance is not None and chance < self.feasible else None
+            unsure = chance if chance is not None and chance < self.feasibility_threshold else None
             weight = self.beta_at(index)
             prospect = Prospect(mean, variance, weight, draw, rivals, unsure)
             choice = checked_measurement(rule, rule.decide(prospect))
@@ -440,10 +440,10 @@ class CostlyFeedback(Method):
             problem.constraints,
             lambda model: ExactPosterior.of(model, X_pending=X_pending).at_time(now),
         )
-        is_any = bool((feasibility.probability(starts) >= self.feasible).any())
+        is_any = bool((feasibility.probability(starts) >= self.feasibility_threshold).any())
         with torch.no_grad():
             worst = posterior(starts)[0].min()
-        log_threshold = 0.0 if explores else math.log(self.feasible)
+        log_threshold = 0.0 if explores else math.log(self.feasibility_threshold)
 
         def counted(X: Tensor, values: Tensor) -> Tensor:
             log_p = feasibility.log_probability(X)
@@ -453,7 +453,7 @@ class CostlyFeedback(Method):
 
         def shortfall(X: Tensor) -> Tensor:
             # Nothing is deployed there, so that no other point may be mistaken for one of them.
-            return self.feasible - feasibility.log_probability(X).exp()
+            return self.feasibility_threshold - feasibility.log_probability(X).exp()
 
         return replace(search, counted=counted, shortfall=shortfall), feasibility, is_any
 

@@ -288,13 +288,13 @@ def _decision(
     declared = method.with_switching_cost(problem, row, method.cost_at(row))
     is_priced = price is not None
     not_held = method.rule is not None and is_priced and is_provisional(method, problem)
-    feasible: dict[str, float | None] = {}
+    probabilities: dict[str, float | None] = {}
     if search.feasibility is not None:
         chance = float(search.feasibility.probability(X))
-        feasible = {"feasibility": chance, "incumbent_feasibility": assessment.chance}
+        probabilities = {"feasibility": chance, "incumbent_feasibility": assessment.chance}
     return Decision(
         parameters=row,
-        why=_why(method, assessment, index, price, feasible.get("feasibility")),
+        why=_why(method, assessment, index, price, probabilities.get("feasibility")),
         expected_cost=search.cost_at(found.point) if declared is None else declared,
         details={
             "index": index,
@@ -312,7 +312,7 @@ def _decision(
             "acquisition": method.acquisition,
             "stop_rule": None if method.rule is None else repr(method.rule),
             **({HELD: False} if not_held else {}),
-            **feasible,
+            **probabilities,
             **search.money.record(),
         },
         value=found.value,
@@ -329,8 +329,8 @@ def _why(
     """The reason of a decision, in sentences; arguments as of ``_decision``."""
     if index is None or price is None:
         return (
-            f"No trial is feasible with a probability of {method.feasible:g} yet, and this one is "
-            f"the likeliest to be, per cost: with a probability of {chance:.3g}, where "
+            f"No trial is feasible with a probability of {method.feasibility_threshold:g} yet, and "
+            f"this one is the likeliest to be, per cost: with a probability of {chance:.3g}, where "
             f"{assessment.named} has {assessment.chance:.3g}."
         )
     first = f"Its Gittins index, {index:.6g}, is the best"

@@ -226,8 +226,9 @@ class Search(Generic[Priced]):
         points = [problem.evaluated, *([] if problem.X_pending is None else [problem.X_pending])]
         X, chance = self._deployed(torch.cat(points))
         may_be_best = torch.tensor(self._can_be_set + self._pending_can_be_set, device=X.device)
-        if chance is not None and bool((may_be_best & (chance >= self.method.feasible)).any()):
-            may_be_best &= chance >= self.method.feasible
+        is_feasible = None if chance is None else chance >= self.method.feasibility_threshold
+        if is_feasible is not None and bool((may_be_best & is_feasible).any()):
+            may_be_best &= is_feasible
         return LogNoisyExpectedImprovementPerCost(
             problem.model,
             X,
@@ -292,7 +293,7 @@ class Search(Generic[Priced]):
         """Return the incumbent of points ``n x d``; ``trials`` are the trials that they are of."""
         problem, risk_aversion, points = self.problem, self.method.risk_aversion, X
         X, chance = self._deployed(X)
-        good = None if chance is None else chance >= self.method.feasible
+        good = None if chance is None else chance >= self.method.feasibility_threshold
         if chance is None or good is None:
             rows = torch.arange(len(X))
         else:
@@ -304,7 +305,7 @@ class Search(Generic[Priced]):
 
     def is_feasible(self, found: Optimum[float]) -> bool:
         """Return whether an incumbent is as likely to be feasible as it has to be."""
-        return found.feasibility is None or found.feasibility >= self.method.feasible
+        return found.feasibility is None or found.feasibility >= self.method.feasibility_threshold
 
     def _deployed(self, X: Tensor) -> tuple[Tensor, Tensor | None]:
         """Points as they would be deployed, and how likely they are feasible there, if asked."""
