@@ -25,8 +25,8 @@ from ax_costaware.core.model import FixedHyperparameters
 from ax_costaware.core.problem import Pending, reproducible
 from ax_costaware.core.simulation import Outcome, simulate
 from ax_costaware.exceptions import InputError, UnsupportedInputError
-from ax_costaware.methods import CostAware
-from ax_costaware.methods.gittins import ACQUISITIONS
+from ax_costaware.methods import CostAware, Gittins
+from ax_costaware.methods.gittins import ACQUISITIONS, GITTINS
 from ax_costaware.methods.gittins.assessment import assess
 from ax_costaware.methods.gittins.search import Search
 from ax_costaware.models.posterior import FunctionalPosterior
@@ -215,20 +215,19 @@ def negative(row: Row, measure: bool = True) -> Outcome:
 @cache
 @full_searches()
 def ran(acquisition: str, minimize: bool = False, trials: int = 11) -> Simulation:
-    method = CostAware(
-        lambda row: 1.0 + float(row["x1"]),
-        lmbda=0.05,
-        budget=40.0,
-        stop=False,
-        acquisition=acquisition,
-        **FAST,
-    )
+    settings: dict[str, Any] = {"lmbda": 0.05, "budget": 40.0, "stop": False, **FAST}
+    if acquisition == GITTINS:
+        settings |= {"initialize_with_center": True, "winsorize": True, "initial_share": 0.2}
+        method: CostAware = Gittins(lambda row: 1.0 + float(row["x1"]), **settings)
+    else:
+        settings["acquisition"] = acquisition
+        method = CostAware(lambda row: 1.0 + float(row["x1"]), **settings)
     run = negative if minimize else total
     return simulate(method, SQUARE, run, trials, minimize, constraints=[BOUND])
 
 
 @pytest.mark.usefixtures("full_searches")
-@pytest.mark.parametrize("acquisition", ACQUISITIONS)
+@pytest.mark.parametrize("acquisition", [*ACQUISITIONS, GITTINS])
 def test_a_run_finds_the_best_feasible_point(acquisition: str) -> None:
     simulation = ran(acquisition)
     best = simulation.recommend()
@@ -256,7 +255,7 @@ def test_without_constraints_nothing_of_them_is_recorded() -> None:
 
 
 def test_what_to_deploy_is_feasible_first_then_by_probability() -> None:
-    simulation = ran("gittins")
+    simulation = ran(GITTINS)
     ranked = simulation.method.recommend(simulation.problem())
     chances = [float(best.feasibility or 0.0) for best in ranked]
     good = sum(chance >= 0.9 for chance in chances)
@@ -267,7 +266,7 @@ def test_what_to_deploy_is_feasible_first_then_by_probability() -> None:
 
 
 def test_what_no_float_tells_from_impossible_is_still_ordered() -> None:
-    simulation = ran("gittins")
+    simulation = ran(GITTINS)
     far = replace(simulation.problem().constraints[0], lower=None, upper=-1e3)
     problem = replace(simulation.problem(), constraints=(far,))
     ranked = simulation.method.recommend(problem)
@@ -350,7 +349,7 @@ def test_a_budget_that_ends_before_anything_is_feasible() -> None:
 
 def test_the_stopping_rule_is_of_feasible_trials() -> None:
     """At a price at which the best feasible point is just not worth it."""
-    problem = ran("gittins").problem()
+    problem = ran(GITTINS).problem()
     for lmbda, stop in ((1e-4, False), (1.0, True)):
         method = CostAware(lambda row: 1.0 + float(row["x1"]), lmbda=lmbda, **FAST)
         assessment = assess(method, problem, method.rule)
@@ -362,7 +361,7 @@ def test_the_stopping_rule_is_of_feasible_trials() -> None:
 @pytest.mark.usefixtures("full_searches")
 def test_the_search_climbs_where_hardly_anything_is_feasible() -> None:
     """The index itself is beyond all numbers there."""
-    simulation = ran("gittins")
+    simulation = ran(GITTINS)
     simulation = Simulation(
         simulation.method,
         SQUARE,
