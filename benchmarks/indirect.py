@@ -23,7 +23,7 @@ the paper, while the package searches continuous spaces.
 
     python benchmarks/indirect.py                               # all of it, about two hours
     python benchmarks/indirect.py --problems linear --seeds 4   # a part
-    python benchmarks/indirect.py --tables                      # what was run, as in the README
+    python benchmarks/indirect.py --tables                      # of all that was run
 
 Finished runs are kept in ``benchmarks/results/partial``; means and 95 % confidence intervals go to
 ``benchmarks/results/indirect.json``, figures to ``benchmarks/results/indirect_*.html``.

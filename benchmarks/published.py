@@ -1,7 +1,7 @@
 """A figure for each published paper, of what was measured, and what it would take to tell more.
 
     make gallery                        # among the pictures of the documentation
-    python benchmarks/published.py      # prints the tables that the pages have
+    python benchmarks/published.py      # prints the tables in full
 
 Printed are a line for each panel of the first and of the last paper, and how many seeds would tell
 CMES from its rivals. The figures are drawn from ``benchmarks/results`` into ``docs/gallery``, with
