@@ -56,7 +56,7 @@ from ax_costaware.methods import (
     EpsilonSchedule,
     ExploreThenCommit,
     LargestValuePerCost,
-    PastDecision,
+    PastChoice,
     UnknownCosts,
 )
 from ax_costaware.models import FunctionalPosterior
@@ -184,7 +184,7 @@ class Run:
         # Noise of outcomes, realised inputs and costs does not depend on the algorithm.
         self.generator = torch.Generator().manual_seed(10_000 + seed)
         self.reported: list[list[float]] = [[] for _ in self.means]
-        self.past: list[PastDecision] = []
+        self.past: list[PastChoice] = []
         self.spent = 0.0
 
     def run(self) -> dict[str, Any]:
@@ -251,7 +251,7 @@ class Run:
         noise = float(torch.randn((), dtype=torch.double, generator=self.generator))
         cost = max(mean + COST_NOISE_STD * noise, mean / 5) if mean >= 0.1 else mean
         self.reported[index].append(cost)
-        self.past.append(PastDecision(index, cost, decision.state, decision.values))
+        self.past.append(PastChoice(index, cost, decision.state, decision.values))
         self.spent += cost
         return self.spent
 

@@ -18,7 +18,7 @@ from ax_costaware.methods.control_sets.rules.rule import (
     CostEstimate,
     Evaluate,
     EvaluateBounds,
-    PastDecision,
+    PastChoice,
 )
 from ax_costaware.methods.control_sets.rules.unknown_costs import UnknownCosts
 from ax_costaware.methods.control_sets.rules.value_per_cost import LargestValuePerCost
@@ -74,7 +74,7 @@ __all__ = [
     "Method",
     "MixedRule",
     "MultiFidelity",
-    "PastDecision",
+    "PastChoice",
     "Prospect",
     "ResetEvery",
     "ResolutionTree",

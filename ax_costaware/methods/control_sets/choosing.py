@@ -23,7 +23,7 @@ from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.methods.control_sets.rules.rule import (
     ControlSetChoice,
     ControlSetHistory,
-    PastDecision,
+    PastChoice,
     checked_choice,
 )
 from ax_costaware.methods.control_sets.values import ControlSetValues
@@ -130,10 +130,10 @@ def history_of(values: ControlSetValues, affordable: Sequence[bool]) -> ControlS
     """What the rule is told."""
     problem, method, money = values.problem, values.method, values.money
     trials = {trial.index: trial for trial in problem.trials}
-    past = [_past_decision(trials[e.trial_index], values, e) for e in money.entries if e.by_rule]
+    past = [_past_choice(trials[e.trial_index], values, e) for e in money.entries if e.by_rule]
     rows = problem.undelivered
     past += [
-        PastDecision(method.index_of(row), cost)
+        PastChoice(method.index_of(row), cost)
         for row, cost in zip(rows, method.reservations(problem, False) if rows else (), strict=True)
     ]
     plays = [decision.index for decision in past]
@@ -169,7 +169,7 @@ def _costs_for_rule(values: ControlSetValues, affordable: Sequence[bool]) -> tup
     return tuple(found)
 
 
-def _past_decision(trial: PastTrial, now: ControlSetValues, entry: LedgerEntry) -> PastDecision:
+def _past_choice(trial: PastTrial, now: ControlSetValues, entry: LedgerEntry) -> PastChoice:
     """What the rule is told of an earlier decision, which another strategy may have made.
 
     What a rule of another kind wanted to remember means nothing to this one.
@@ -178,7 +178,7 @@ def _past_decision(trial: PastTrial, now: ControlSetValues, entry: LedgerEntry) 
     names = method.names
     values, remaining = decision.get("values") or {}, decision.get("remaining")
     same_rule = str(decision.get("rule")).split("(")[0] == type(method.rule).__name__
-    return PastDecision(
+    return PastChoice(
         index=names.index(str(entry.control_set)),
         charged=entry.charged,
         state=(decision.get("state") or {}) if same_rule else {},

@@ -81,8 +81,8 @@ class EvaluateBounds(Protocol):
 
 
 @dataclass(frozen=True)
-class PastDecision:
-    """An earlier decision of the rule."""
+class PastChoice:
+    """An earlier choice of the rule."""
 
     index: int
     """Index of the control set that was chosen."""
@@ -91,17 +91,17 @@ class PastDecision:
     """Charge of its trial to the budget: the reported cost, else the expected one."""
 
     state: Mapping[str, Any] = field(default_factory=dict)
-    """``ControlSetChoice.state`` of that decision; empty while it is no trial yet."""
+    """``ControlSetChoice.state`` of that choice; empty while it is no trial yet."""
 
     values: Mapping[int, float] = field(default_factory=dict)
-    """``ControlSetChoice.values`` of that decision."""
+    """``ControlSetChoice.values`` of that choice."""
 
     comparable: bool = True
     """True if the control sets, the distributions of the inputs and the objective were the present
     ones, so that values and bounds can be compared with present ones."""
 
     budget: float | None = None
-    """The budget that it was made from; None without one, or if that is not known."""
+    """The budget at that time; None without one, or if it is not known."""
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,8 @@ class ControlSetHistory:
     """Reported costs of the trials of each, including those that the rule did not choose; None if
     there are none."""
 
-    past: tuple[PastDecision, ...] = ()
-    """Earlier decisions of the rule, in order."""
+    past: tuple[PastChoice, ...] = ()
+    """Earlier choices of the rule, in order."""
 
     budget: float | None = None
     """Largest total cost of all trials; None for no limit."""

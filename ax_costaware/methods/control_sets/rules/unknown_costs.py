@@ -51,7 +51,7 @@ from ax_costaware.methods.control_sets.rules.rule import (
     ControlSetRule,
     Evaluate,
     EvaluateBounds,
-    PastDecision,
+    PastChoice,
     SeenValues,
     finite_values,
     maximal,
@@ -317,12 +317,12 @@ def relative_scatter(reported: Sequence[Sequence[float]]) -> float:
     return math.sqrt(squares / freedom)
 
 
-def _explored(history: ControlSetHistory) -> list[PastDecision]:
+def _explored(history: ControlSetHistory) -> list[PastChoice]:
     """Decisions of the first phase; one that is no trial yet has no state, and continues it."""
     return [past for past in history.past if past.state.get("phase", EXPLORE) == EXPLORE]
 
 
-def _ended_exploration(past: PastDecision, budget: float | None) -> bool:
+def _ended_exploration(past: PastChoice, budget: float | None) -> bool:
     """Return True for a decision of the second phase, made from no smaller budget than now."""
     if past.state.get("phase") != EXPLOIT:
         return False

@@ -18,7 +18,7 @@ from ax_costaware.methods import (
     ControlSetChoice,
     ControlSetHistory,
     CostEstimate,
-    PastDecision,
+    PastChoice,
     UnknownCosts,
 )
 from ax_costaware.methods.control_sets.rules.unknown_costs import relative_scatter
@@ -71,11 +71,11 @@ def history(**changes: Any) -> ControlSetHistory:
 
 def exploiting(
     values: dict[int, float] | None = None, lower: float | None = -math.inf, reset: bool = False
-) -> PastDecision:
+) -> PastChoice:
     """An earlier decision of the second phase."""
     upper = {str(index): value for index, value in (values or {}).items()}
     state = {"phase": "exploit", "lower": lower, "upper": upper, "reset": reset}
-    return PastDecision(0, 1.0, state)
+    return PastChoice(0, 1.0, state)
 
 
 def play(
@@ -127,7 +127,7 @@ def play(
         cost = unit * price[decision.index] * rng.lognormal(0.0, 0.3)
         reported[decision.index].append(cost)
         spent += cost
-        past.append(PastDecision(decision.index, cost, decision.state, decision.values))
+        past.append(PastChoice(decision.index, cost, decision.state, decision.values))
         made.append((decision.index, decision.state["phase"]))
     return made
 
@@ -150,14 +150,14 @@ class TestExploration:
         assert "exploit" in phases
 
     def test_spends_at_most_its_share(self) -> None:
-        past = tuple(PastDecision(i % 3, 1.0, {"phase": "explore"}) for i in range(5))
+        past = tuple(PastChoice(i % 3, 1.0, {"phase": "explore"}) for i in range(5))
         told = Told((1.0, 1.0, 1.0), (0.0, 0.0, 0.0))
         where = history(past=past, reported=((1.0,),) * 3, remaining=5.0)
         assert decide(where, told, exploration=0.6).state["phase"] == "explore"
         assert decide(where, told, exploration=0.59).state["phase"] == "exploit"
 
     def test_its_share_is_of_what_initial_trials_leave(self) -> None:
-        past = tuple(PastDecision(i, 1.0, {"phase": "explore"}) for i in range(2))
+        past = tuple(PastChoice(i, 1.0, {"phase": "explore"}) for i in range(2))
         told = Told((1.0, 1.0, 1.0), (0.0, 0.0, 0.0))
         where = history(past=past, reported=((1.0,) * 3,) * 3, remaining=3.0)  # and 5 before
         decision = decide(where, told, exploration=0.6)
@@ -167,7 +167,7 @@ class TestExploration:
 
     def test_goes_on_with_a_larger_budget(self) -> None:
         """Within its share; what was decided from one no smaller than now has ended it."""
-        explored = tuple(PastDecision(i, 1.0, {"phase": "explore"}, budget=5.0) for i in range(3))
+        explored = tuple(PastChoice(i, 1.0, {"phase": "explore"}, budget=5.0) for i in range(3))
         told = Told((1.0, 1.0, 1.0), (0.0, 0.0, 0.0))
         for budget, earlier, phase in (
             (10.0, 5.0, "explore"),
@@ -181,7 +181,7 @@ class TestExploration:
             assert decide(where, told, exploration=0.6).state["phase"] == phase
 
     def test_rounds_limit_it_without_a_budget(self) -> None:
-        past = tuple(PastDecision(i, 1.0, {"phase": "explore"}) for i in range(3))
+        past = tuple(PastChoice(i, 1.0, {"phase": "explore"}) for i in range(3))
         told = Told((1.0, 1.0, 1.0), (0.0, 0.0, 0.0))
         where = history(past=past, budget=None, remaining=None)
         assert decide(where, told, rounds=1).state["phase"] == "exploit"
@@ -196,7 +196,7 @@ class TestExploration:
         assert decide(where, Told((1.0, 1.0, 1.0), (0.0, 0.0, 0.0))).index == 1
 
     def test_pending_trials_count_as_plays(self) -> None:
-        past = (PastDecision(0, 1.0, {"phase": "explore", "lower": None}),)
+        past = (PastChoice(0, 1.0, {"phase": "explore", "lower": None}),)
         told = Told((1.0, 1.0, 1.0), (0.0, 0.0, 0.0))
         decision = decide(history(past=past, pending=True), told)
         assert decision.index == 1
@@ -253,7 +253,7 @@ class TestExploitation:
         decision = decide(self.where(past=(wrong,)), self.told, tolerance=0.1)
         assert decision.state["reset"] is True
         assert decision.in_play == (0, 2)
-        later = PastDecision(0, 1.0, decision.state, decision.values)
+        later = PastChoice(0, 1.0, decision.state, decision.values)
         after = decide(self.where(past=(wrong, later)), self.told, tolerance=0.1)
         assert after.state["reset"] is False
         assert after.in_play == (0, 2)
@@ -326,7 +326,7 @@ def test_follows_the_algorithm_as_published(seed: int) -> None:
     rule = UnknownCosts(tolerance=alpha, rounds=tau, halve_every=0, cost_range=1.0, worst_value=0.0)
     price = rng.uniform(0.1, 0.9, size=m)
     upper_bar, lower_bar = np.full(m, np.inf), -np.inf
-    past: list[PastDecision] = []
+    past: list[PastChoice] = []
     costs: list[list[float]] = [[] for _ in range(m)]
     resets = 0
     for t in range(trials):
@@ -362,7 +362,7 @@ def test_follows_the_algorithm_as_published(seed: int) -> None:
         assert decision.index == expected
         cost = float(np.clip(price[expected] + rng.normal(0, 0.1), 0.01, 1.0))
         costs[expected].append(cost)
-        past.append(PastDecision(expected, cost, decision.state, decision.values))
+        past.append(PastChoice(expected, cost, decision.state, decision.values))
     assert resets > 0
 
 
@@ -392,13 +392,13 @@ def test_the_unit_of_cost_changes_nothing(seed: int, unit: float) -> None:
 def test_decisions_of_a_batch_continue_the_exploration() -> None:
     """They are no trials yet and have no state, but take their turn and their part of the share."""
     told = Told((1.0, 2.0, 3.0), (0.0, 0.0, 0.0))
-    undelivered: tuple[PastDecision, ...] = ()
+    undelivered: tuple[PastChoice, ...] = ()
     found = []
     for _ in range(4):
         where = history(past=undelivered, reported=((1.0,), (1.0,), (1.0,)))
         decision = decide(where, told, exploration=0.3)
         found.append((decision.index, decision.state["phase"]))
-        undelivered += (PastDecision(decision.index, 1.0),)
+        undelivered += (PastChoice(decision.index, 1.0),)
     assert found[:3] == [(0, "explore"), (1, "explore"), (2, "explore")]
     assert found[3][1] == "exploit"
 
