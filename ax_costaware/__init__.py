@@ -11,11 +11,30 @@ from ax_costaware.ax_bridge.storage import register_all
 from ax_costaware.ax_bridge.stored_expressions import check_json_file
 from ax_costaware.ax_bridge.strategy import strategy_of
 from ax_costaware.core import FixedHyperparameters
+from ax_costaware.costs.control_set import ControlSet
+from ax_costaware.costs.cost import AffineCost, ConstantCost, ProductCost, TableCost
+from ax_costaware.costs.switching_cost import SwitchingCost
 from ax_costaware.indirect_strategies import (
     fidelity_strategy,
     indirect_query_strategy,
     level_parameter,
     resolution_tree_strategy,
+)
+from ax_costaware.laws import (
+    FiniteConditional,
+    GaussianConditional,
+    LearnedConditional,
+    RegressedConditional,
+    UniformBoxConditional,
+    register_conditional_mean,
+)
+from ax_costaware.laws.joint import GaussianCopula, JointEmpirical
+from ax_costaware.laws.marginals import (
+    Discrete,
+    Empirical,
+    Learned,
+    TruncatedNormal,
+    Uniform,
 )
 from ax_costaware.methods import (
     EpsilonSchedule,
@@ -35,25 +54,6 @@ from ax_costaware.methods.costly_feedback.rules import (
 )
 from ax_costaware.methods.gittins.rules import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.metrics import CostMetric, ReportedMetric, SkippingMetric
-from ax_costaware.queries import (
-    FiniteConditional,
-    GaussianConditional,
-    LearnedConditional,
-    RegressedConditional,
-    UniformBoxConditional,
-    register_conditional_mean,
-)
-from ax_costaware.queries.control_sets import ControlSet
-from ax_costaware.queries.costs import AffineCost, ConstantCost, ProductCost, TableCost
-from ax_costaware.queries.joint import GaussianCopula, JointEmpirical
-from ax_costaware.queries.marginals import (
-    Discrete,
-    Empirical,
-    Learned,
-    TruncatedNormal,
-    Uniform,
-)
-from ax_costaware.queries.switching_cost import SwitchingCost
 from ax_costaware.runners import (
     FunctionRunner,
     PolledRunner,

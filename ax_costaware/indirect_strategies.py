@@ -21,17 +21,18 @@ from typing import Literal
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
+from ax_costaware.argument_checks import integer_at_least
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.search_space import parameters_of_configs
 from ax_costaware.ax_bridge.strategy import strategy_with
 from ax_costaware.core import FixedHyperparameters
+from ax_costaware.costs import Cost
+from ax_costaware.laws import Conditional
 from ax_costaware.methods import IndirectQueries, MultiFidelity, TreeSearch
 from ax_costaware.methods.averages.information import Information
 from ax_costaware.methods.priced import CostArgument
 from ax_costaware.methods.resolution_tree import LEVEL
 from ax_costaware.models.log_normal_cost import CostKind
-from ax_costaware.queries import Conditional, Cost
-from ax_costaware.queries.argument_checks import integer_at_least
 from ax_costaware.space.parameters import Value
 
 

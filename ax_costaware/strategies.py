@@ -26,6 +26,8 @@ from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.strategy import strategy_with
 from ax_costaware.core import FixedHyperparameters
+from ax_costaware.costs import ControlSet, Cost, SwitchingCost, check_control_sets
+from ax_costaware.laws import JointLaw, Marginal
 from ax_costaware.methods import (
     ControlSetRule,
     ControlSets,
@@ -41,14 +43,6 @@ from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.gittins import StopRule
 from ax_costaware.methods.priced import CostArgument
 from ax_costaware.models.log_normal_cost import CostKind
-from ax_costaware.queries import (
-    ControlSet,
-    Cost,
-    JointLaw,
-    Marginal,
-    SwitchingCost,
-    check_control_sets,
-)
 
 
 @ax_errors()

@@ -39,9 +39,9 @@ from kept_runs import RESULTS, KeptRuns
 from ax_costaware.core import Simulation, Stop
 from ax_costaware.core.problem import Decision
 from ax_costaware.core.simulation import Outcome
+from ax_costaware.laws import LearnedConditional, PairsConditional, RegressedConditional
 from ax_costaware.methods import IndirectQueries, TreeSearch
 from ax_costaware.methods.averages.information import Information
-from ax_costaware.queries import LearnedConditional, PairsConditional, RegressedConditional
 from ax_costaware.space import Range, Space
 
 RUNS = KeptRuns("averages")

@@ -38,6 +38,7 @@ from problems import COSTS, DRAWN, NOISE_STD, PROBLEMS, Problem, fixed_gp
 from torch import Tensor
 
 from ax_costaware.acquisition import optimize_control_sets
+from ax_costaware.laws import ProductNodes, sobol_nodes
 from ax_costaware.methods import (
     ControlSetHistory,
     ControlSetRule,
@@ -45,7 +46,6 @@ from ax_costaware.methods import (
     ExploreThenCommit,
     LargestValuePerCost,
 )
-from ax_costaware.queries import ProductNodes, sobol_nodes
 
 REFERENCE = Path(__file__).resolve().parents[2] / "shared" / "reference"
 BUDGETS = {"plant": 200.0}

@@ -35,8 +35,8 @@ from torch import Tensor
 from tqdm import tqdm
 
 from ax_costaware.acquisition import ExpectedUpperConfidenceBound, optimize_control_sets
+from ax_costaware.laws import ProductNodes, TruncatedNormal, sobol_nodes
 from ax_costaware.methods import ControlSetHistory, EpsilonSchedule, ExploreThenCommit
-from ax_costaware.queries import ProductNodes, TruncatedNormal, sobol_nodes
 
 RESULTS = Path(__file__).parent / "results" / "decision_speed.json"
 VARIANCE = 0.02

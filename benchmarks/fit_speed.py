@@ -22,6 +22,7 @@ from botorch.optim.fit import fit_gpytorch_mll_scipy
 from panel_cells import CELLS
 from torch import Tensor
 
+from ax_costaware.laws import GaussianConditional
 from ax_costaware.models import (
     ConditionalMeanProcess,
     DefaultGP,
@@ -35,7 +36,6 @@ from ax_costaware.models import (
     matern_gp,
     time_varying_gp,
 )
-from ax_costaware.queries import GaussianConditional
 
 PROBLEMS = (
     *("hartmann6", "ackley4", "rosenbrock4", "levy16", "boosting", "noisy hartmann3", "smooth4"),

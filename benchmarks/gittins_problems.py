@@ -20,8 +20,8 @@ from gpytorch.kernels import MaternKernel
 from gpytorch.means import ZeroMean
 from torch import Tensor
 
+from ax_costaware.costs import AffineCost
 from ax_costaware.models import MaternGP
-from ax_costaware.queries import AffineCost
 
 GP_LENGTHSCALE = 0.1
 GP_NOISE = 1e-6

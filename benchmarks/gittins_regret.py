@@ -66,14 +66,13 @@ from ax_costaware.core import Simulation, Stop
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.model import ModelOptions
 from ax_costaware.core.simulation import Outcome
-from ax_costaware.costs import CostFunction, log_cost_function
+from ax_costaware.costs import AffineCost, CostFunction, log_cost_function
 from ax_costaware.methods import GittinsDecay
 from ax_costaware.models import (
     DenseMarginalLogLikelihood,
     FunctionalPosterior,
     LogNormalCostModel,
 )
-from ax_costaware.queries import AffineCost
 from ax_costaware.space import Range, Space
 
 METHODS = (

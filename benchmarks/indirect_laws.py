@@ -25,8 +25,8 @@ import torch
 from kept_runs import RESULTS
 
 from ax_costaware.core import Outcome, Simulation, Stop
+from ax_costaware.laws import GaussianConditional
 from ax_costaware.methods import IndirectQueries
-from ax_costaware.queries import GaussianConditional
 from ax_costaware.space import Range, Space
 
 DEVIATION, CORRELATION, NOISE_STD = 0.1, 0.6, 0.05

@@ -35,9 +35,9 @@ from ax_costaware.acquisition import (
     sample_optima,
 )
 from ax_costaware.acquisition.standard_normal import truncated_information
+from ax_costaware.laws import Conditional
 from ax_costaware.methods import Cell, ResolutionTree
 from ax_costaware.models import ConditionalMeanProcess, ExactPosterior
-from ax_costaware.queries import Conditional
 
 BASELINES = ("mes", "ucb", "ei")
 NUM_INITIAL = 5

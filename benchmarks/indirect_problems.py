@@ -16,7 +16,7 @@ import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
-from ax_costaware.queries import (
+from ax_costaware.laws import (
     ColumnNodes,
     Conditional,
     GaussianConditional,

@@ -27,9 +27,9 @@ import numpy.typing as npt
 import torch
 from kept_runs import RESULTS
 
-from ax_costaware.queries import LearnedConditional
-from ax_costaware.queries.conditionals.embedding import MOST_EXACT, Projection, fit
-from ax_costaware.queries.conditionals.landmarks import rbf
+from ax_costaware.laws import LearnedConditional
+from ax_costaware.laws.conditionals.embedding import MOST_EXACT, Projection, fit
+from ax_costaware.laws.conditionals.landmarks import rbf
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 COLUMNS, NOISE, NUM_QUERIES, NUM_FUNCTIONS, NUM_WAVES = 5, 0.5, 1000, 100, 500

@@ -27,8 +27,8 @@ from problems import COSTS, NOISE_STD, PROBLEMS, Problem
 import ax_costaware as ac
 from ax_costaware.core import Best, Decision, Simulation, Stop
 from ax_costaware.core.simulation import Outcome
+from ax_costaware.laws import TruncatedNormal
 from ax_costaware.methods import ControlSetRule, ControlSets
-from ax_costaware.queries import TruncatedNormal
 from ax_costaware.space import Choice, Range, Space
 
 _SPREAD = 0.2

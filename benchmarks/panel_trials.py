@@ -31,12 +31,12 @@ from ax_costaware.acquisition import incumbent
 from ax_costaware.core import Decision, Problem, Simulation, Stop
 from ax_costaware.core.model import ModelOptions
 from ax_costaware.core.simulation import Outcome
+from ax_costaware.costs import Cost
 from ax_costaware.methods import CostAware, Gittins, GittinsDecay, Method
 from ax_costaware.methods.priced import CostArgument
 from ax_costaware.models import DenseMarginalLogLikelihood
 from ax_costaware.models.configurable_gp import search_by_logarithms
 from ax_costaware.models.matern_gp import MaternGP
-from ax_costaware.queries import Cost
 
 LEVELS = tuple(i / 20 for i in range(1, 21))
 """Parts of the budget at which a run is looked at."""

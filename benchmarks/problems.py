@@ -26,7 +26,7 @@ from botorch.test_functions.synthetic import Hartmann
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
-from ax_costaware.queries import TruncatedNormal
+from ax_costaware.laws import TruncatedNormal
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 NOISE_STD = 0.01

@@ -48,6 +48,7 @@ from unknown_costs_problems import ackley6, hartmann6, lengthscales, worst_of
 from unknown_costs_tables import PANELS, draw, table
 
 from ax_costaware.acquisition import control_set_search, optimize_control_sets
+from ax_costaware.laws import ProductNodes, sobol_nodes
 from ax_costaware.methods import (
     ControlSetChoice,
     ControlSetHistory,
@@ -60,7 +61,6 @@ from ax_costaware.methods import (
     UnknownCosts,
 )
 from ax_costaware.models import FunctionalPosterior
-from ax_costaware.queries import ProductNodes, sobol_nodes
 
 BUDGET = 100.0
 MAX_TRIALS = 2000

@@ -143,7 +143,7 @@ def test_reference_has_every_public_name() -> None:
     for module in map(importlib.import_module, modules):
         described |= set(getattr(module, "__all__", vars(module)))
     assert set(ax_costaware.__all__) <= described
-    layers = ["acquisition", "analysis", "methods", "models", "queries", "runners"]
+    layers = ["acquisition", "analysis", "costs", "laws", "methods", "models", "runners"]
     assert {f"ax_costaware.{layer}" for layer in [*layers, "session"]} <= set(modules)
 
 

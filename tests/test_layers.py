@@ -15,7 +15,8 @@ PACKAGE = Path(__file__).parents[1] / "ax_costaware"
 # The layers that work without Ax, each of which may import itself and those before it.
 LAYERS = [
     "exceptions.py",
-    "queries",
+    "argument_checks.py",
+    "laws",
     "space",
     "costs",
     "models",

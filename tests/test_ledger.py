@@ -23,11 +23,11 @@ from ax_costaware.ax_bridge.records import RECORD, past_trials
 from ax_costaware.core.account import LedgerEntry, ledger_of, remaining, spent
 from ax_costaware.core.method import Method
 from ax_costaware.core.problem import Decision, Problem
+from ax_costaware.costs.control_set import ControlSet
 from ax_costaware.exceptions import InputError
+from ax_costaware.laws.marginals import Uniform
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
-from ax_costaware.queries.control_sets import ControlSet
-from ax_costaware.queries.marginals import Uniform
 from ax_costaware.session import spending
 from ax_costaware.space.parameters import Row
 from tests.session.conftest import strategy_with

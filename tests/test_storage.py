@@ -68,6 +68,7 @@ from ax_costaware.acquisition import (
 )
 from ax_costaware.ax_bridge.node import method_of, node_of
 from ax_costaware.core.method import Method
+from ax_costaware.costs import Cost
 from ax_costaware.methods import ControlSetChoice, ControlSetHistory, ControlSetRule, Evaluate
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.costly_feedback import CostlyFeedback
@@ -76,7 +77,6 @@ from ax_costaware.methods.fidelity import MultiFidelity
 from ax_costaware.methods.gittins import CostAware, Gittins
 from ax_costaware.models import TimeVaryingGP
 from ax_costaware.models.fixed_hyperparameters import FixedHyperparameterGP, FixedTimeVaryingGP
-from ax_costaware.queries import Cost
 from tests.ax.feedback_toy import make_client as make_feedback_client
 from tests.ax.gittins_toy import make_client as make_gittins_client
 from tests.ax.toy import CONTROL_SETS, MARGINALS, make_client

@@ -36,8 +36,8 @@ from torch import Tensor
 from ax_costaware.acquisition.feasibility import NO_BOUNDS, Feasibility, OutcomeConstraint
 from ax_costaware.acquisition.objectives import some_nodes
 from ax_costaware.acquisition.starts import SearchDomain, raw_points
+from ax_costaware.laws.joint.law import NodesGiven
 from ax_costaware.models.posterior import ExactPosterior, FunctionalPosterior
-from ax_costaware.queries.joint.law import NodesGiven
 
 _NUM_CANDIDATES, _MOST_NODES = 512, 1024
 """Candidates, as far as they have together no more nodes than that."""

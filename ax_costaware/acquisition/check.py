@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import (
+from ax_costaware.argument_checks import (
     finite_number,
     finite_tensor,
     plain_value,
 )
-from ax_costaware.queries.joint.law import NodesGiven
-from ax_costaware.queries.nodes import check_weights
+from ax_costaware.exceptions import InputError
+from ax_costaware.laws.joint.law import NodesGiven
+from ax_costaware.laws.nodes import check_weights
 
 
 def check_columns(name: str, columns: Sequence[int], num_inputs: int) -> list[int]:

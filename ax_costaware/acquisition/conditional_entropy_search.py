@@ -36,9 +36,9 @@ from ax_costaware.acquisition.standard_normal import (
     noisy_truncated_information,
     truncated_information,
 )
+from ax_costaware.argument_checks import finite_tensor
 from ax_costaware.costs import CostFunction, log_cost_function
 from ax_costaware.models.posterior import ExactPosterior
-from ax_costaware.queries.argument_checks import finite_tensor
 
 _SAMPLES = "a tensor of S finite numbers, S > 0"
 

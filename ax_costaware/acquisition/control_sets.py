@@ -53,14 +53,7 @@ from ax_costaware.acquisition.optimize import Optimum
 from ax_costaware.acquisition.partial_query import QueryNodes
 from ax_costaware.acquisition.pointwise import PointwiseAcquisition, takes_its_inputs
 from ax_costaware.acquisition.starts import SearchDomain
-from ax_costaware.exceptions import InputError, UnsupportedInputError
-from ax_costaware.models.fourier_path import FourierPath, has_fourier_features
-from ax_costaware.models.posterior import (
-    ExactPosterior,
-    FunctionalPosterior,
-    ModelPosterior,
-)
-from ax_costaware.queries.argument_checks import (
+from ax_costaware.argument_checks import (
     at_least,
     checked_bounds,
     finite_number,
@@ -69,8 +62,15 @@ from ax_costaware.queries.argument_checks import (
     one_of,
     optional,
 )
-from ax_costaware.queries.joint.law import NodesGiven
-from ax_costaware.queries.nodes import ProductNodes
+from ax_costaware.exceptions import InputError, UnsupportedInputError
+from ax_costaware.laws.joint.law import NodesGiven
+from ax_costaware.laws.nodes import ProductNodes
+from ax_costaware.models.fourier_path import FourierPath, has_fourier_features
+from ax_costaware.models.posterior import (
+    ExactPosterior,
+    FunctionalPosterior,
+    ModelPosterior,
+)
 from ax_costaware.space.discrete import Discrete
 from ax_costaware.space.elimination import Elimination, LinearConstraints
 

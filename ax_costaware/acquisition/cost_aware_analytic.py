@@ -40,14 +40,14 @@ from ax_costaware.acquisition.check import check_pending
 from ax_costaware.acquisition.criteria import log_expected_gain
 from ax_costaware.acquisition.gittins_index import gittins_index_of_log_cost
 from ax_costaware.acquisition.pointwise import takes_its_inputs
-from ax_costaware.costs import CostFunction, log_cost_function
-from ax_costaware.exceptions import InputError
-from ax_costaware.models.posterior import FunctionalPosterior, check_one_model, models_in
-from ax_costaware.queries.argument_checks import (
+from ax_costaware.argument_checks import (
     finite_number,
     nonnegative_number,
     positive_number,
 )
+from ax_costaware.costs import CostFunction, log_cost_function
+from ax_costaware.exceptions import InputError
+from ax_costaware.models.posterior import FunctionalPosterior, check_one_model, models_in
 
 
 class CostAwareAnalyticAcquisitionFunction(AnalyticAcquisitionFunction):

@@ -24,9 +24,9 @@ from botorch.utils.probability.utils import log_ndtr, log_prob_normal_in
 from scipy.stats import norm
 from torch import Tensor
 
+from ax_costaware.argument_checks import check_fields, finite_number, optional
 from ax_costaware.exceptions import InputError, unavailable
 from ax_costaware.models.fantasies import fantasized
-from ax_costaware.queries.argument_checks import check_fields, finite_number, optional
 
 Moments: TypeAlias = Callable[[Tensor], tuple[Tensor, Tensor]]
 """Mean and variance of functionals, such as points ``... x d``: each ``...``, or ``... x m`` for an

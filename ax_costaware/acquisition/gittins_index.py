@@ -54,8 +54,8 @@ from torch.autograd.function import once_differentiable
 
 from ax_costaware.acquisition.criteria import log_expected_gain
 from ax_costaware.acquisition.standard_normal import LOG_SQRT_2PI, StandardNormal
+from ax_costaware.argument_checks import finite_number, first_bad, positive_number
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import finite_number, first_bad, positive_number
 
 _LARGE = 50.0
 """From this log(c / sigma) on, the index is ``mean - cost`` to every digit."""

@@ -34,11 +34,11 @@ from torch import Tensor
 from ax_costaware.acquisition.criteria import log_expected_gain
 from ax_costaware.acquisition.gittins_index import gittins_index_of_log_cost
 from ax_costaware.acquisition.pointwise import PointwiseAcquisition, takes_its_inputs
+from ax_costaware.argument_checks import at_least, finite_tensor, nonnegative_number
 from ax_costaware.costs import CostFunction, log_cost_function
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.models.factor import least, only_model
 from ax_costaware.models.posterior import ExactPosterior, FunctionalPosterior
-from ax_costaware.queries.argument_checks import at_least, finite_tensor, nonnegative_number
 
 NUM_BASELINE = 128
 """Points that may be the best one which are looked at; the others are hardly ever."""

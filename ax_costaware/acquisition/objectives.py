@@ -25,11 +25,11 @@ from ax_costaware.acquisition.partial_query import (
     QueryNodes,
     rows_by_set,
 )
+from ax_costaware.laws import ProductNodes
+from ax_costaware.laws.joint.law import NodesGiven
 from ax_costaware.models.expectation import BlockSums
 from ax_costaware.models.posterior import ExactPosterior, FunctionalPosterior
 from ax_costaware.models.rowwise import CHUNK_ELEMENTS, in_chunks
-from ax_costaware.queries import ProductNodes
-from ax_costaware.queries.joint.law import NodesGiven
 
 # Added to each weight of a part of the nodes before it is scaled to one: where the part has no
 # weight at all, its nodes count alike.

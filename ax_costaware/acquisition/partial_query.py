@@ -25,6 +25,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from ax_costaware.laws.joint.law import FixedNodes
 from ax_costaware.models.expectation import BlockSums
 from ax_costaware.models.factor import GPFactor
 from ax_costaware.models.fourier_path import FourierPath
@@ -37,7 +38,6 @@ from ax_costaware.models.rowwise import (
     remaining_variance,
     rowwise,
 )
-from ax_costaware.queries.joint.law import FixedNodes
 
 
 class QueryNodes(FixedNodes):

@@ -28,8 +28,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from ax_costaware.laws.quadrature import gauss_hermite
 from ax_costaware.models.rowwise import rowwise
-from ax_costaware.queries.quadrature import gauss_hermite
 
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 _SQRT_HALF = math.sqrt(0.5)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.quadrature import uniforms
+from ax_costaware.laws.quadrature import uniforms
 from ax_costaware.space.discrete import Discrete, combinations, read, satisfied
 from ax_costaware.space.elimination import Elimination, LinearConstraints
 

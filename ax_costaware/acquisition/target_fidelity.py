@@ -46,14 +46,14 @@ from torch import Tensor
 from ax_costaware.acquisition.cost_aware_analytic import incumbent
 from ax_costaware.acquisition.criteria import log_expected_gain
 from ax_costaware.acquisition.pointwise import PointwiseAcquisition, takes_its_inputs
-from ax_costaware.costs import CostFunction, log_cost_function
-from ax_costaware.exceptions import InputError
-from ax_costaware.models.posterior import FunctionalPosterior
-from ax_costaware.queries.argument_checks import (
+from ax_costaware.argument_checks import (
     finite_number,
     nonnegative_number,
     with_integer_keys,
 )
+from ax_costaware.costs import CostFunction, log_cost_function
+from ax_costaware.exceptions import InputError
+from ax_costaware.models.posterior import FunctionalPosterior
 
 _LEAST_SHARE = 1e-8
 """Part of the variance at the target that a trial explains at least, and leaves at least: the roots

@@ -28,10 +28,10 @@ from ax_costaware.acquisition.target_samples import (
     joint_draws,
     moments_of,
 )
+from ax_costaware.argument_checks import checked_bounds, finite_tensor, integer_at_least
 from ax_costaware.exceptions import InputError, UnsupportedInputError
+from ax_costaware.laws.quadrature import uniforms
 from ax_costaware.models.posterior import ExactPosterior
-from ax_costaware.queries.argument_checks import checked_bounds, finite_tensor, integer_at_least
-from ax_costaware.queries.quadrature import uniforms
 
 MOST_FINITE = 2000
 """A space of so many points is enumerated, and its points sampled jointly."""

@@ -30,6 +30,8 @@ from ax_costaware.analysis.figures import (
 )
 from ax_costaware.analysis.method_analysis import MethodAnalysis, Run
 from ax_costaware.analysis.replay import even_selection
+from ax_costaware.laws import Discrete, Learned, Marginal, RawValue
+from ax_costaware.laws.input_fit import InputFit
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.learned import (
     RealizedInputs,
@@ -39,8 +41,6 @@ from ax_costaware.methods.control_sets.learned import (
     realized_inputs,
     values_of,
 )
-from ax_costaware.queries import Discrete, Learned, Marginal, RawValue
-from ax_costaware.queries.input_fit import InputFit
 from ax_costaware.session.input_fit import (
     NO_INPUTS,
     InputFitReport,

@@ -21,10 +21,10 @@ from ax.exceptions.core import (
 )
 
 from ax_costaware.acquisition.feasibility import OutcomeConstraint, merged
+from ax_costaware.argument_checks import nonempty_string
 from ax_costaware.core.method import Method
 from ax_costaware.core.problem import Problem, Stop
 from ax_costaware.exceptions import InputError, UnsupportedInputError
-from ax_costaware.queries.argument_checks import nonempty_string
 
 
 @contextmanager

@@ -18,8 +18,8 @@ from ax.core.parameter import (
 from ax.core.search_space import SearchSpace
 from ax.exceptions.core import UnsupportedError, UserInputError
 
+from ax_costaware.argument_checks import sequence_of
 from ax_costaware.ax_bridge.checks import ax_errors
-from ax_costaware.queries.argument_checks import sequence_of
 from ax_costaware.space.parameter_constraints import WeightedSum
 from ax_costaware.space.parameters import Choice, Fixed, FreeParameter, Range
 from ax_costaware.space.parameters import Parameter as OurParameter

@@ -15,6 +15,7 @@ from ax.exceptions.core import DataRequiredError
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.global_stopping.strategies.base import BaseGlobalStoppingStrategy
 
+from ax_costaware.argument_checks import boolean, integer_at_least
 from ax_costaware.ax_bridge.checks import ax_errors, check_optimization_config
 from ax_costaware.ax_bridge.records import live_observations, problem_of
 from ax_costaware.ax_bridge.surrogates import model_of
@@ -29,7 +30,6 @@ from ax_costaware.methods.gittins import CostAware, Gittins, StopRule
 from ax_costaware.methods.gittins.assessment import Assessment, assess
 from ax_costaware.methods.gittins.rules import GittinsStop
 from ax_costaware.methods.priced import CostArgument, NothingToLearnFrom
-from ax_costaware.queries.argument_checks import boolean, integer_at_least
 
 
 @ax_errors()

@@ -36,7 +36,7 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 from botorch.models.transforms.outcome import OutcomeTransform
 
-from ax_costaware import acquisition, core, methods, models, queries, space
+from ax_costaware import acquisition, core, costs, laws, methods, models, space
 from ax_costaware.ax_bridge.node import BudgetExhausted, CostAwareNode
 from ax_costaware.ax_bridge.stopping import GittinsStoppingStrategy
 from ax_costaware.ax_bridge.stored_expressions import PREFIX, check_databases
@@ -68,25 +68,25 @@ VALUE_OBJECTS: tuple[type, ...] = (
     methods.MeasurementRule,
     methods.TheoreticalBeta,
     methods.UnknownCosts,
-    queries.AffineCost,
-    queries.SwitchingCost,
-    queries.ConstantCost,
-    queries.ControlSet,
-    queries.Discrete,
-    queries.Empirical,
-    queries.FiniteConditional,
-    queries.GaussianConditional,
-    queries.GaussianCopula,
-    queries.JointEmpirical,
-    queries.Learned,
-    queries.LearnedConditional,
-    queries.ProductCost,
-    queries.RegressedConditional,
-    queries.SumCost,
-    queries.TableCost,
-    queries.TruncatedNormal,
-    queries.Uniform,
-    queries.UniformBoxConditional,
+    costs.AffineCost,
+    costs.SwitchingCost,
+    costs.ConstantCost,
+    costs.ControlSet,
+    laws.Discrete,
+    laws.Empirical,
+    laws.FiniteConditional,
+    laws.GaussianConditional,
+    laws.GaussianCopula,
+    laws.JointEmpirical,
+    laws.Learned,
+    laws.LearnedConditional,
+    costs.ProductCost,
+    laws.RegressedConditional,
+    costs.SumCost,
+    costs.TableCost,
+    laws.TruncatedNormal,
+    laws.Uniform,
+    laws.UniformBoxConditional,
 )
 """Frozen dataclasses of the package that may be part of a stored strategy."""
 
@@ -194,7 +194,7 @@ def _check_storable(argument: str, value: object) -> None:
             f"this experiment cannot be stored: {argument}={value!r} is a function. Use a "
             "value object such as AffineCost, ProductCost or TableCost, or a sum of these, or make "
             "the function a dataclass of plain values, derived from "
-            "ax_costaware.queries.costs.Cost, and pass it to "
+            "ax_costaware.costs.Cost, and pass it to "
             "ax_costaware.storage.register_value_object."
         )
     elif type(value) not in CORE_ENCODER_REGISTRY:
@@ -205,11 +205,11 @@ def _check_storable(argument: str, value: object) -> None:
         )
     elif isinstance(value, methods.MixedRule):
         _check_storable(f"{argument}.rule", value.rule)
-    elif isinstance(value, queries.SwitchingCost):
+    elif isinstance(value, costs.SwitchingCost):
         _check_storable(f"{argument}.base", value.base)
-    elif isinstance(value, queries.SumCost):
+    elif isinstance(value, costs.SumCost):
         _check_storable(f"{argument}.terms", value.terms)
-    elif isinstance(value, queries.ControlSet):
+    elif isinstance(value, costs.ControlSet):
         _check_storable(f"{argument}[{value.name!r}].cost", value.cost)
 
 

@@ -8,12 +8,12 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.utils.common.logger import get_logger
 
+from ax_costaware.argument_checks import boolean, instance_of
 from ax_costaware.ax_bridge.checks import ax_errors, usable_device
 from ax_costaware.ax_bridge.node import CostAwareNode, node_of
 from ax_costaware.ax_bridge.surrogates import model_of
 from ax_costaware.core import FixedHyperparameters
 from ax_costaware.methods import Method
-from ax_costaware.queries.argument_checks import boolean, instance_of
 
 logger = get_logger(__name__)
 

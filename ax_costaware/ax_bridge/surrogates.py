@@ -8,11 +8,11 @@ from typing import Any
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig
 
+from ax_costaware.argument_checks import instance_of
 from ax_costaware.core import FixedHyperparameters, ModelOptions
 from ax_costaware.core.method import Method
 from ax_costaware.core.model import DEFAULT
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import instance_of
 
 _TRANSLATED = (
     "botorch_model_class",

@@ -37,14 +37,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from ax_costaware.core.history import PastTrial, blaming, check_inputs
-from ax_costaware.core.problem import Problem
-from ax_costaware.core.switching import switching_cost, switching_costs
-from ax_costaware.costs.cost_model import CostModel
-from ax_costaware.costs.declared import Declared, DeclaredCost, cost_of
-from ax_costaware.exceptions import InputError
-from ax_costaware.queries import ControlSet, SwitchingCost
-from ax_costaware.queries.argument_checks import (
+from ax_costaware.argument_checks import (
     boolean,
     check_fields,
     nonnegative_number,
@@ -52,6 +45,13 @@ from ax_costaware.queries.argument_checks import (
     positive_number,
     positive_number_or_none,
 )
+from ax_costaware.core.history import PastTrial, blaming, check_inputs
+from ax_costaware.core.problem import Problem
+from ax_costaware.core.switching import switching_cost, switching_costs
+from ax_costaware.costs import ControlSet, SwitchingCost
+from ax_costaware.costs.cost_model import CostModel
+from ax_costaware.costs.declared_cost import Declared, DeclaredCost, cost_of
+from ax_costaware.exceptions import InputError
 from ax_costaware.space.parameters import Row
 
 ROUNDING = 1e-9

@@ -24,6 +24,7 @@ from typing import Any
 
 import torch
 
+from ax_costaware.argument_checks import plain_value
 from ax_costaware.core.failures import (
     BY_FAILURES,
     FAILURE_WEIGHTS,
@@ -34,9 +35,8 @@ from ax_costaware.core.failures import (
 from ax_costaware.core.method import Method
 from ax_costaware.core.problem import Best, Decision, Pending, Problem, SpaceExhausted, Stop
 from ax_costaware.core.switching import check_switching_cost, switching_cost
+from ax_costaware.costs.switching_cost import is_same
 from ax_costaware.exceptions import InputError, UnsupportedInputError
-from ax_costaware.queries.argument_checks import plain_value
-from ax_costaware.queries.switching_cost import is_same
 from ax_costaware.space.parameters import Parameter, Range, takes
 
 REPEAT = 0.01

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ax_costaware.argument_checks import LARGEST
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import LARGEST
 from ax_costaware.space.parameters import Row
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from functools import partial
 import torch
 from botorch.models.model import Model
 
+from ax_costaware.argument_checks import LARGEST
 from ax_costaware.core.curves import CurvePoint, curve_points
 from ax_costaware.core.decision import check_all, next_trial, recommended
 from ax_costaware.core.failures import are_in_vain
@@ -32,7 +33,6 @@ from ax_costaware.core.problem import (
     reproducible,
 )
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import LARGEST
 from ax_costaware.space.parameters import Value
 
 

@@ -17,6 +17,13 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.feasibility import feasible_first
+from ax_costaware.argument_checks import (
+    at_least,
+    boolean,
+    check_fields,
+    number_between_zero_and_one,
+    optional,
+)
 from ax_costaware.core.account import Budgeted, Money, expected_costs
 from ax_costaware.core.failures import is_near_failures
 from ax_costaware.core.history import PastTrial
@@ -26,13 +33,6 @@ from ax_costaware.core.trial_times import TrialTimes
 from ax_costaware.costs.cost_model import SAME_VALUE
 from ax_costaware.exceptions import InputError
 from ax_costaware.models import FixedHyperparameterGP
-from ax_costaware.queries.argument_checks import (
-    at_least,
-    boolean,
-    check_fields,
-    number_between_zero_and_one,
-    optional,
-)
 from ax_costaware.space.parameters import Parameter, Row
 
 NO_LIMIT = 2**31

@@ -23,10 +23,7 @@ from gpytorch.kernels import Kernel
 from gpytorch.mlls import MarginalLogLikelihood
 from torch import Tensor
 
-from ax_costaware.exceptions import InputError
-from ax_costaware.models import DefaultGP, DenseMarginalLogLikelihood
-from ax_costaware.models.standardize import StandardizeAnyScale
-from ax_costaware.queries.argument_checks import (
+from ax_costaware.argument_checks import (
     check_fields,
     checked_items,
     finite_number,
@@ -34,6 +31,9 @@ from ax_costaware.queries.argument_checks import (
     one_of,
     positive_number,
 )
+from ax_costaware.exceptions import InputError
+from ax_costaware.models import DefaultGP, DenseMarginalLogLikelihood
+from ax_costaware.models.standardize import StandardizeAnyScale
 from ax_costaware.space.space import Space
 
 GIVEN = "FixedHyperparameters"

@@ -11,15 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ax_costaware.acquisition.feasibility import OutcomeConstraint, merged
-from ax_costaware.core.account import LedgerEntry, ledger_of
-from ax_costaware.core.decision import record_of
-from ax_costaware.core.history import PastTrial
-from ax_costaware.core.loop import Loop
-from ax_costaware.core.method import Method
-from ax_costaware.core.model import FixedHyperparameters, ModelOptions
-from ax_costaware.core.problem import Best, Decision, Pending, Problem, Stop
-from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import (
+from ax_costaware.argument_checks import (
     finite_number,
     instance_of,
     integer_at_least,
@@ -32,6 +24,14 @@ from ax_costaware.queries.argument_checks import (
     positive_number,
     sequence_of,
 )
+from ax_costaware.core.account import LedgerEntry, ledger_of
+from ax_costaware.core.decision import record_of
+from ax_costaware.core.history import PastTrial
+from ax_costaware.core.loop import Loop
+from ax_costaware.core.method import Method
+from ax_costaware.core.model import FixedHyperparameters, ModelOptions
+from ax_costaware.core.problem import Best, Decision, Pending, Problem, Stop
+from ax_costaware.exceptions import InputError
 from ax_costaware.space.parameters import Choice, Range, Row, Value, check_fixed
 from ax_costaware.space.space import Space
 

@@ -31,7 +31,7 @@ from ax_costaware.space.parameters import Row, Value, takes
 if TYPE_CHECKING:
     from ax_costaware.core.account import Budgeted
     from ax_costaware.core.problem import Problem
-    from ax_costaware.queries import ControlSet
+    from ax_costaware.costs import ControlSet
 
 _MOST_SUBSETS = 3
 """Parameters of which every subset is tried as what a trial keeps; of more, each and all."""

@@ -1,6 +1,16 @@
-"""What trials cost: one interface for declared and learned costs, and wrappers of it."""
+"""Costs of trials: value objects, one interface for declared and learned ones, and its wrappers."""
 
+from ax_costaware.costs.control_set import ControlSet, check_control_sets
+from ax_costaware.costs.cost import (
+    AffineCost,
+    ConstantCost,
+    Cost,
+    ProductCost,
+    SumCost,
+    TableCost,
+)
 from ax_costaware.costs.cost_model import (
+    ANY_TRIAL,
     CostFunction,
     CostModel,
     CostOfTrial,
@@ -9,15 +19,26 @@ from ax_costaware.costs.cost_model import (
     WithSwitchingCost,
     log_cost_function,
 )
-from ax_costaware.costs.declared import DeclaredCost
+from ax_costaware.costs.declared_cost import DeclaredCost
+from ax_costaware.costs.switching_cost import SwitchingCost
 
 __all__ = [
+    "ANY_TRIAL",
+    "AffineCost",
+    "ConstantCost",
+    "ControlSet",
+    "Cost",
     "CostFunction",
     "CostModel",
     "CostOfTrial",
     "DeclaredCost",
+    "ProductCost",
     "ResumedCost",
+    "SumCost",
+    "SwitchingCost",
+    "TableCost",
     "TrialContext",
     "WithSwitchingCost",
+    "check_control_sets",
     "log_cost_function",
 ]

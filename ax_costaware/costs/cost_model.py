@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import torch
 from botorch.acquisition.cost_aware import CostAwareUtility, InverseCostWeightedUtility
@@ -26,14 +26,12 @@ from botorch.models.deterministic import DeterministicModel
 from botorch.models.model import Model
 from torch import Tensor
 
+from ax_costaware.argument_checks import first_bad, positive_number
+from ax_costaware.costs.control_set import ControlSet
+from ax_costaware.costs.switching_cost import SwitchingCost
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import first_bad, positive_number
 from ax_costaware.space.parameters import Row, takes
 from ax_costaware.space.space import Space
-
-if TYPE_CHECKING:
-    from ax_costaware.queries.control_sets import ControlSet
-    from ax_costaware.queries.switching_cost import SwitchingCost
 
 SAME_VALUE = 1e-12
 """Part of a column's range by which points of one value may differ."""

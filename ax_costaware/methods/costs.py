@@ -14,9 +14,7 @@ from scipy.optimize import linprog
 from torch import Tensor
 
 from ax_costaware.core.problem import Problem
-from ax_costaware.costs.declared import CostOfRow, Declared, cost_of, part_of
-from ax_costaware.exceptions import InputError
-from ax_costaware.queries.costs import (
+from ax_costaware.costs.cost import (
     AffineCost,
     ConstantCost,
     Cost,
@@ -24,6 +22,8 @@ from ax_costaware.queries.costs import (
     SumCost,
     TableCost,
 )
+from ax_costaware.costs.declared_cost import CostOfRow, Declared, cost_of, part_of
+from ax_costaware.exceptions import InputError
 from ax_costaware.space.parameter_constraints import WeightedSum
 from ax_costaware.space.parameters import Parameter, Range, Row, Value, takes
 from ax_costaware.space.space import Space

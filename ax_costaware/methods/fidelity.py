@@ -22,6 +22,7 @@ from torch import Tensor
 from ax_costaware.acquisition import LogTargetImprovementPerCost, Optimum
 from ax_costaware.acquisition.feasibility import Feasibility
 from ax_costaware.acquisition.target_fidelity import at_target, told_of_target
+from ax_costaware.argument_checks import boolean, check_fields, plain_value
 from ax_costaware.core.account import expected_costs
 from ax_costaware.core.failures import failures_as_constraint
 from ax_costaware.core.history import PastTrial
@@ -29,6 +30,7 @@ from ax_costaware.core.model import ARGUMENT, FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.core.switching import next_cost
 from ax_costaware.costs.cost_model import CostFunction, ResumedCost
+from ax_costaware.costs.switching_cost import is_same
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.continuations import (
     LEAST,
@@ -41,8 +43,6 @@ from ax_costaware.methods.gittins.rules import ImprovementPerCostStop
 from ax_costaware.methods.gittins.search import Search, steep
 from ax_costaware.methods.priced import PricedMethod
 from ax_costaware.models import FidelityGP, FunctionalPosterior
-from ax_costaware.queries.argument_checks import boolean, check_fields, plain_value
-from ax_costaware.queries.switching_cost import is_same
 from ax_costaware.space.parameters import Fixed, Row, Value, takes
 from ax_costaware.space.space import Space
 

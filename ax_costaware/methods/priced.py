@@ -14,6 +14,13 @@ from typing import Any, ClassVar, Literal, TypeAlias, cast, get_args
 from botorch.acquisition.cost_aware import CostAwareUtility
 from botorch.models.model import Model
 
+from ax_costaware.argument_checks import (
+    check_fields,
+    number_where,
+    one_of,
+    positive_number,
+    positive_number_or_none,
+)
 from ax_costaware.core.account import (
     check_reported,
     costs_of_runs,
@@ -24,19 +31,12 @@ from ax_costaware.core.history import PastTrial, check_complete, check_inputs
 from ax_costaware.core.method import Method
 from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.core.switching import costs_left_out, kept_settings, switching_costs
+from ax_costaware.costs import Cost, SwitchingCost
 from ax_costaware.costs.cost_model import CostModel
-from ax_costaware.costs.declared import CostOfRow, Declared, DeclaredCost
+from ax_costaware.costs.declared_cost import CostOfRow, Declared, DeclaredCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.costs import check_cost, named_cost
 from ax_costaware.models.log_normal_cost import CostKind, LogNormalCostModel
-from ax_costaware.queries import Cost, SwitchingCost
-from ax_costaware.queries.argument_checks import (
-    check_fields,
-    number_where,
-    one_of,
-    positive_number,
-    positive_number_or_none,
-)
 from ax_costaware.space.parameters import Row
 
 COST_MODELS: tuple[str, ...] = get_args(CostKind)

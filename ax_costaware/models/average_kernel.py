@@ -20,6 +20,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
+from ax_costaware.laws import ColumnNodes, Conditional, PairNodes, SharedNodes
 from ax_costaware.models.factor import AFFINE, COLUMNWISE, is_made_of
 from ax_costaware.models.functionals import (
     ColumnAverages,
@@ -32,7 +33,6 @@ from ax_costaware.models.functionals import (
     lengthscales,
 )
 from ax_costaware.models.grid_averages import GridAverages, grid_weights, side_of
-from ax_costaware.queries import ColumnNodes, Conditional, PairNodes, SharedNodes
 
 _LEAST_WEIGHT = 1e-12
 """Nodes of less weight do not count for how wide a law is."""

@@ -33,12 +33,12 @@ from gpytorch.means import Mean
 from gpytorch.priors import LogNormalPrior
 from torch import Tensor
 
+from ax_costaware.argument_checks import finite_tensor, positive_number
 from ax_costaware.exceptions import InputError
+from ax_costaware.laws import Conditional
 from ax_costaware.models.average_kernel import AverageKernel, latent_columns
 from ax_costaware.models.configurable_gp import search_by_logarithms
 from ax_costaware.models.standardize import StandardizeAnyScale
-from ax_costaware.queries import Conditional
-from ax_costaware.queries.argument_checks import finite_tensor, positive_number
 
 _LEAST_OUTPUTSCALE = 0.02
 """In variances of the averages. The function cannot vary less than they do, but for their noise."""

@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias, cast, get_args
 import torch
 from torch import Tensor
 
+from ax_costaware.argument_checks import nonnegative_number, one_of
 from ax_costaware.models.log_normal_cost import (
     CostKind,
     LogNormalCostModel,
@@ -23,7 +24,6 @@ from ax_costaware.models.log_normal_cost import (
     checked_inputs,
     widened,
 )
-from ax_costaware.queries.argument_checks import nonnegative_number, one_of
 
 ControlSetCostKind: TypeAlias = Literal["constant", "linear", "gp"]
 """A constant, or a ``LogNormalCostModel`` of one of its kinds."""

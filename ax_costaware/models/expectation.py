@@ -29,8 +29,8 @@ from torch import Tensor
 from torch.quasirandom import SobolEngine
 
 from ax_costaware.exceptions import InputError, UnsupportedInputError
+from ax_costaware.laws import ProductNodes
 from ax_costaware.models.factor import GPFactor
-from ax_costaware.queries import ProductNodes
 
 # A product rule on a kernel that does not factorise is expanded to its grid up to this size, and
 # sampled with this many Sobol points beyond: the joint covariance of the nodes is formed.

@@ -40,16 +40,16 @@ from gpytorch.kernels import Kernel
 from gpytorch.priors import NormalPrior
 from torch import Tensor
 
+from ax_costaware.argument_checks import (
+    checked_bounds,
+    finite_number,
+    with_integer_keys,
+)
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.choice_kernel import shared_lengthscales
 from ax_costaware.models.configurable_gp import ConfigurableGP, search_by_logarithms
 from ax_costaware.models.kernels import matern_correlation, squared_distances
 from ax_costaware.models.standardize import StandardizeAnyScale
-from ax_costaware.queries.argument_checks import (
-    checked_bounds,
-    finite_number,
-    with_integer_keys,
-)
 
 _EPSILON = 1e-3
 """Distance from the target below which a bias falls linearly: the slope of a power is infinite."""

@@ -23,17 +23,17 @@ from gpytorch.means import ConstantMean
 from gpytorch.mlls import MarginalLogLikelihood
 from torch import Tensor
 
-from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess, Noise, mixed_kernel
-from ax_costaware.models.configurable_gp import ConfigurableGP
-from ax_costaware.models.time_varying_gp import TimeVaryingGP, known_noise
-from ax_costaware.queries import Conditional
-from ax_costaware.queries.argument_checks import (
+from ax_costaware.argument_checks import (
     finite_number,
     numbers,
     one_of,
     plain_value,
     positive_number,
 )
+from ax_costaware.laws import Conditional
+from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess, Noise, mixed_kernel
+from ax_costaware.models.configurable_gp import ConfigurableGP
+from ax_costaware.models.time_varying_gp import TimeVaryingGP, known_noise
 
 KERNELS: dict[str, type[Kernel]] = {"squared_exponential": RBFKernel, "matern": MaternKernel}
 """Kernels by name; that of Matern is the one with nu = 5/2."""

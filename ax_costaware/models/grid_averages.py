@@ -21,9 +21,9 @@ from botorch.sampling.pathwise.features import KernelFeatureMap
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
+from ax_costaware.laws import PairNodes
 from ax_costaware.models.column_rules import kept_last
 from ax_costaware.models.functionals import Functionals, Points, lengthscales, outputscale
-from ax_costaware.queries import PairNodes
 
 MOST_SIDE = 201
 """The most points of a column. BoTorch's bound of a fitted length-scale, a fortieth of the unit

@@ -28,13 +28,13 @@ from gpytorch.means import ZeroMean
 from gpytorch.priors import LogNormalPrior
 from torch import Tensor
 
+from ax_costaware.argument_checks import checked_bounds, first_bad, one_of
 from ax_costaware.costs.cost_model import ANY_TRIAL, TrialContext
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.choice_kernel import ChoiceMaternKernel
 from ax_costaware.models.configurable_gp import search_by_logarithms
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.posterior import ExactPosterior
-from ax_costaware.queries.argument_checks import checked_bounds, first_bad, one_of
 
 CostKind: TypeAlias = Literal["gp", "linear", "trend"]
 """A Gaussian process on the logarithm of the cost, a Bayesian linear regression, or their sum."""

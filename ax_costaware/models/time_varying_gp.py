@@ -28,9 +28,9 @@ from gpytorch.means import Mean
 from gpytorch.priors import NormalPrior
 from torch import Tensor
 
+from ax_costaware.argument_checks import number_between_zero_and_one, positive_number
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.configurable_gp import ConfigurableGP, search_by_logarithms
-from ax_costaware.queries.argument_checks import number_between_zero_and_one, positive_number
 
 PRIOR_FORGETTING = 0.01
 """Median of the prior: the forgetting rate of one step. Published experiments have .001 to .05."""

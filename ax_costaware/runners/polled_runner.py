@@ -30,10 +30,10 @@ from ax.core.types import TParamValue
 from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.utils.common.logger import get_logger
 
+from ax_costaware.argument_checks import boolean, integer_at_least, positive_number
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.claims import hold_claim
 from ax_costaware.ax_bridge.records import RECORD, outcome_record, with_one_arm
-from ax_costaware.queries.argument_checks import boolean, integer_at_least, positive_number
 from ax_costaware.runners.registry import StoredRunner
 from ax_costaware.runners.reporting import (
     failed_cost,

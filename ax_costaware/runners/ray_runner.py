@@ -19,13 +19,13 @@ from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 from ax.utils.common.logger import get_logger
 
-from ax_costaware.ax_bridge.checks import ax_errors
-from ax_costaware.queries.argument_checks import (
+from ax_costaware.argument_checks import (
     instance_of,
     nonempty_string,
     optional,
     positive_number,
 )
+from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.runners.polled_runner import PolledRunner, imported, wait_until_gone
 from ax_costaware.runners.ray_worker import attempt_class, results_class
 from ax_costaware.runners.registry import trial_function

@@ -15,16 +15,16 @@ from ax.core.metric import Metric
 from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 
+from ax_costaware.argument_checks import nonnegative_number
 from ax_costaware.ax_bridge.log import log_spending
 from ax_costaware.ax_bridge.node import method_of
 from ax_costaware.ax_bridge.records import decision_record, objective_metrics, planned_trial
 from ax_costaware.ax_bridge.turns import running_strategy
 from ax_costaware.core.history import NEVER_RUN
+from ax_costaware.costs import ControlSet
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.metrics import ReportedMetric
-from ax_costaware.queries import ControlSet
-from ax_costaware.queries.argument_checks import nonnegative_number
 from ax_costaware.runners.result import EXPECTED, read_result
 from ax_costaware.session.reported import (
     TrialTerms,

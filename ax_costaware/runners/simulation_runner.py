@@ -19,12 +19,11 @@ from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 from torch import Tensor
 
+from ax_costaware.argument_checks import instance_of, integer_at_least, nonnegative_number
 from ax_costaware.ax_bridge.checks import ax_errors
-from ax_costaware.methods.averages.law import policies_of
-from ax_costaware.methods.control_sets.checks import CONTROL_SET
-from ax_costaware.queries import (
+from ax_costaware.costs import Cost
+from ax_costaware.laws import (
     Conditional,
-    Cost,
     Discrete,
     FiniteConditional,
     JointLaw,
@@ -32,7 +31,8 @@ from ax_costaware.queries import (
     Placement,
     RawValue,
 )
-from ax_costaware.queries.argument_checks import instance_of, integer_at_least, nonnegative_number
+from ax_costaware.methods.averages.law import policies_of
+from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.runners.function_runner import LocalRunner
 from ax_costaware.runners.registry import trial_function
 from ax_costaware.runners.reporting import terms_of

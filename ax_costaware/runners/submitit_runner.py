@@ -25,8 +25,8 @@ from typing import Any, Literal, get_args
 from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 
+from ax_costaware.argument_checks import instance_of, one_of
 from ax_costaware.ax_bridge.checks import ax_errors
-from ax_costaware.queries.argument_checks import instance_of, one_of
 from ax_costaware.runners.polled_runner import PolledRunner, imported, wait_until_gone
 from ax_costaware.runners.registry import trial_function
 from ax_costaware.runners.result import AttemptState, AttemptStatus, TrialFunction, lost

@@ -16,6 +16,7 @@ from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 from ax.utils.common.logger import get_logger
 
+from ax_costaware.argument_checks import instance_of, nonnegative_number, positive_number
 from ax_costaware.ax_bridge.client import (
     Outcomes,
     Session,
@@ -35,7 +36,6 @@ from ax_costaware.ax_bridge.records import (
 )
 from ax_costaware.ax_bridge.training_data import attach_raw_data, raw_data_of
 from ax_costaware.metrics import CostMetric
-from ax_costaware.queries.argument_checks import instance_of, nonnegative_number, positive_number
 from ax_costaware.session.realized import warn_out_of_bounds
 from ax_costaware.session.reported import (
     RawCurve,

@@ -1,7 +1,7 @@
 """Tests of the uncontrolled inputs against their assumed distributions: ``input_fit``.
 
 Decisions are made in expectation over these distributions (Tay et al. 2023), so one that does not
-hold any more misleads all of them. The tests are those of ``ax_costaware.queries.input_fit``, one
+hold any more misleads all of them. The tests are those of ``ax_costaware.laws.input_fit``, one
 for each input.
 """
 
@@ -15,11 +15,19 @@ import numpy as np
 import pandas as pd
 import torch
 
+from ax_costaware.argument_checks import integer_at_least, number_between_zero_and_one
 from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
 from ax_costaware.ax_bridge.node import method_of_class
 from ax_costaware.ax_bridge.records import past_trials
 from ax_costaware.core.history import PastTrial
 from ax_costaware.display import display_number
+from ax_costaware.laws import Discrete, JointEmpirical, Learned, Marginal, RawValue
+from ax_costaware.laws.input_fit import (
+    InputFit,
+    conditional_fit_of,
+    fit_of,
+    rejected,
+)
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.learned import (
     RealizedInputs,
@@ -28,14 +36,6 @@ from ax_costaware.methods.control_sets.learned import (
     learned_from,
     realized_inputs,
     values_of,
-)
-from ax_costaware.queries import Discrete, JointEmpirical, Learned, Marginal, RawValue
-from ax_costaware.queries.argument_checks import integer_at_least, number_between_zero_and_one
-from ax_costaware.queries.input_fit import (
-    InputFit,
-    conditional_fit_of,
-    fit_of,
-    rejected,
 )
 
 NO_INPUTS = "No completed trial has left an input to chance yet."

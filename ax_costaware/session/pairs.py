@@ -17,8 +17,8 @@ from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_sess
 from ax_costaware.ax_bridge.node import method_of_class
 from ax_costaware.ax_bridge.records import append_pairs, problem_of
 from ax_costaware.exceptions import InputError
+from ax_costaware.laws import PairsConditional
 from ax_costaware.methods.averages.indirect_queries import IndirectQueries
-from ax_costaware.queries import PairsConditional
 
 Rows: TypeAlias = pd.DataFrame | Sequence[Mapping[str, Any]] | Iterable[Any]
 """A data frame or rows by parameter name, or an array with a column for each parameter."""

@@ -20,8 +20,8 @@ from ax_costaware.ax_bridge.records import planned_trial
 from ax_costaware.core.account import expected_cost_of
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.method import Method
+from ax_costaware.costs import ControlSet
 from ax_costaware.display import display_cost, display_values
-from ax_costaware.queries import ControlSet
 from ax_costaware.session.reported import switching_cost_of
 
 _VALUES = ("value", "index", "improvement_per_cost", "upper_confidence_bound", "information")

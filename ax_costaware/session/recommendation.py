@@ -20,10 +20,10 @@ from ax.core.observation import ObservationFeatures
 from ax.core.types import TParamValue
 from ax.exceptions.core import DataRequiredError, UserInputError
 
+from ax_costaware.argument_checks import instance_of, positive_number_or_none
 from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
 from ax_costaware.ax_bridge.node import fitted_problem, node_of
 from ax_costaware.display import display_cost, display_number, display_values
-from ax_costaware.queries.argument_checks import instance_of, positive_number_or_none
 from ax_costaware.space.parameters import check_fixed
 
 _ALTERNATIVES_SHOWN = 10

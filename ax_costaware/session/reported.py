@@ -17,6 +17,15 @@ from ax.core.experiment import Experiment
 from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 
+from ax_costaware.argument_checks import (
+    nonnegative_number,
+    number_where,
+    number_with_square,
+    optional,
+    positive_number,
+    sequence_of,
+    standard_error,
+)
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.client import Outcomes, Session
 from ax_costaware.ax_bridge.records import (
@@ -29,17 +38,8 @@ from ax_costaware.ax_bridge.records import (
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.method import Method
 from ax_costaware.core.switching import switching_costs
+from ax_costaware.costs import ControlSet
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries import ControlSet
-from ax_costaware.queries.argument_checks import (
-    nonnegative_number,
-    number_where,
-    number_with_square,
-    optional,
-    positive_number,
-    sequence_of,
-    standard_error,
-)
 from ax_costaware.session.realized import read_realized, read_value
 
 Measurement: TypeAlias = float | tuple[float, float | None]

@@ -12,12 +12,12 @@ import pandas as pd
 from ax.core.trial_status import TrialStatus
 from ax.exceptions.core import UserInputError
 
+from ax_costaware.argument_checks import positive_number
 from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
 from ax_costaware.ax_bridge.records import past_trials
 from ax_costaware.ax_bridge.strategy import set_method
 from ax_costaware.core.account import ROUNDING, LedgerEntry, ledger_of, remaining, spent
 from ax_costaware.display import display_number
-from ax_costaware.queries.argument_checks import positive_number
 
 _COSTS = ("expected_cost", "reported_cost", "charged", "lost", "switching_cost")
 

@@ -18,6 +18,13 @@ from ax.core.parameter import ChoiceParameter, FixedParameter, RangeParameter
 from ax.core.trial_status import TrialStatus
 from ax.exceptions.core import UserInputError
 
+from ax_costaware.argument_checks import (
+    boolean,
+    number_with_square,
+    one_of,
+    positive_number,
+    standard_error,
+)
 from ax_costaware.ax_bridge.attached import PastRow, attach_past
 from ax_costaware.ax_bridge.checks import check_optimization_config
 from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
@@ -28,13 +35,6 @@ from ax_costaware.core.account import ledger_of
 from ax_costaware.core.decision import check_all
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import Method
-from ax_costaware.queries.argument_checks import (
-    boolean,
-    number_with_square,
-    one_of,
-    positive_number,
-    standard_error,
-)
 from ax_costaware.session.realized import OutOfBoundsWarning, read_value, within_bounds
 from ax_costaware.session.reported import (
     TrialTerms,

@@ -17,8 +17,8 @@ import torch
 from scipy.special import logit
 from torch import Tensor
 
+from ax_costaware.argument_checks import LARGEST, nonempty_string, plain_value
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import LARGEST, nonempty_string, plain_value
 
 Value: TypeAlias = float | int | str | bool | None
 """A raw value of a parameter."""

@@ -19,8 +19,8 @@ from botorch.optim.parameter_constraints import evaluate_feasibility
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
+from ax_costaware.argument_checks import distinct, one_of
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import distinct, one_of
 from ax_costaware.space.discrete import Discrete, combinations, exchanges, read
 from ax_costaware.space.elimination import Elimination
 from ax_costaware.space.parameter_constraints import (

@@ -3,7 +3,7 @@ import torch
 from botorch.models import SingleTaskGP
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 
-from ax_costaware.queries import TruncatedNormal, sobol_nodes
+from ax_costaware.laws import TruncatedNormal, sobol_nodes
 
 
 def _make_model(kernel="rbf", n=14, d=3, seed=0, lengthscale=0.35):

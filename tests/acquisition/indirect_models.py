@@ -9,8 +9,8 @@ from botorch.models.transforms.input import Normalize
 from gpytorch.kernels import Kernel, RBFKernel, RQKernel, ScaleKernel
 from torch import Tensor
 
+from ax_costaware.laws import FiniteConditional, GaussianConditional, LearnedConditional
 from ax_costaware.models import ConditionalMeanProcess, ExactPosterior
-from ax_costaware.queries import FiniteConditional, GaussianConditional, LearnedConditional
 
 BOUNDS = torch.tensor([[-5.0, 0.0], [10.0, 15.0]], dtype=torch.double)
 QUERY_BOUNDS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)

@@ -25,9 +25,9 @@ from ax_costaware.acquisition.batch_knowledge import (
 from ax_costaware.acquisition.feasibility import Feasibility, OutcomeConstraint
 from ax_costaware.acquisition.partial_query import QueryNodes
 from ax_costaware.acquisition.starts import SearchDomain
+from ax_costaware.laws import Uniform, sobol_nodes
 from ax_costaware.models.posterior import FunctionalPosterior, ModelPosterior
 from ax_costaware.models.standardize import StandardizeAnyScale
-from ax_costaware.queries import Uniform, sobol_nodes
 
 NOISE = 0.04
 

@@ -28,9 +28,10 @@ from ax_costaware.acquisition import (
     sample_optima,
 )
 from ax_costaware.acquisition.conditional_entropy_search import ConditionalEntropySearch
+from ax_costaware.costs import AffineCost
 from ax_costaware.exceptions import InputError, UnsupportedInputError
+from ax_costaware.laws import GaussianConditional, register_conditional_mean
 from ax_costaware.models import ConditionalMeanProcess
-from ax_costaware.queries import AffineCost, GaussianConditional, register_conditional_mean
 from tests.acquisition.indirect_models import (
     BOUNDS,
     QUERY_BOUNDS,

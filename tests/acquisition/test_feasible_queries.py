@@ -21,9 +21,9 @@ from ax_costaware.acquisition.feasibility import (
 from ax_costaware.acquisition.objectives import log_probability_of_queries
 from ax_costaware.acquisition.partial_query import QueryNodes
 from ax_costaware.exceptions import InputError
+from ax_costaware.laws import sobol_nodes
+from ax_costaware.laws.marginals import Uniform
 from ax_costaware.models.posterior import FunctionalPosterior
-from ax_costaware.queries import sobol_nodes
-from ax_costaware.queries.marginals import Uniform
 
 CONTROLS = [[0], [0, 1]]
 NODES, WEIGHTS = sobol_nodes([Uniform(0, 1), Uniform(0, 1)], 32)

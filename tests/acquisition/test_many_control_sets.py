@@ -8,8 +8,8 @@ from botorch.models import SingleTaskGP
 from gpytorch.kernels import RBFKernel
 
 from ax_costaware.acquisition import optimize_control_sets
+from ax_costaware.laws import ProductNodes, TruncatedNormal, sobol_nodes
 from ax_costaware.methods import ControlSetHistory, EpsilonSchedule, ExploreThenCommit
-from ax_costaware.queries import ProductNodes, TruncatedNormal, sobol_nodes
 
 DIM = 5
 SUBSETS = [s for size in range(1, DIM + 1) for s in combinations(range(DIM), size)]

@@ -18,8 +18,8 @@ from ax_costaware.acquisition.objectives import (
 )
 from ax_costaware.acquisition.partial_query import QueryNodes
 from ax_costaware.exceptions import InputError
+from ax_costaware.laws import ProductNodes
 from ax_costaware.models.posterior import COARSE_NODES, FunctionalPosterior, ModelPosterior
-from ax_costaware.queries import ProductNodes
 
 NAMES = ["ucb", "lcb", "mean", "ei", "upper", "lower"]
 MINIMISE = ScalarizedPosteriorTransform(torch.tensor([-1.0]).double())

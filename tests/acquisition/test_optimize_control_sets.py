@@ -18,7 +18,7 @@ from ax_costaware.acquisition import (
 from ax_costaware.acquisition.control_sets import PartialQueryAcquisition
 from ax_costaware.acquisition.criteria import LogExpectedImprovement, confidence_bound
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries import ProductNodes, Uniform, sobol_nodes
+from ax_costaware.laws import ProductNodes, Uniform, sobol_nodes
 from tests.repeats import mostly_slow
 
 SETS = [[0], [1], [2], [0, 1], [0, 2], [1, 2], [0, 1, 2]]

@@ -27,11 +27,10 @@ from ax_costaware.acquisition import (
     incumbent,
 )
 from ax_costaware.acquisition.cost_aware_analytic import CostAwareAnalyticAcquisitionFunction
-from ax_costaware.costs import TrialContext, log_cost_function
+from ax_costaware.costs import AffineCost, TrialContext, log_cost_function
 from ax_costaware.costs.cost_model import ANY_TRIAL
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.models import FunctionalPosterior, LogNormalCostModel
-from ax_costaware.queries import AffineCost
 
 D = 2
 BOUNDS = torch.tensor([[0.0] * D, [1.0] * D], dtype=torch.double)

@@ -22,10 +22,10 @@ from torch import Tensor
 from ax_costaware.acquisition import LogTargetImprovementPerCost
 from ax_costaware.acquisition.feasibility import Feasibility, OutcomeConstraint
 from ax_costaware.acquisition.target_fidelity import at_target, told_of_target
+from ax_costaware.costs import AffineCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.models import FidelityGP
 from ax_costaware.models.posterior import FunctionalPosterior, ModelPosterior
-from ax_costaware.queries import AffineCost
 from tests.repeats import mostly_slow
 
 BOUNDS = torch.tensor([[0.0, 0.0, 1.0], [1.0, 2.0, 9.0]], dtype=torch.double)

@@ -13,8 +13,8 @@ from torch import Tensor
 from ax_costaware.acquisition import TargetSpace, best_target, sample_optima
 from ax_costaware.acquisition.local_search import ascend
 from ax_costaware.exceptions import InputError
+from ax_costaware.laws import GaussianConditional
 from ax_costaware.models import ConditionalMeanProcess, LatentPaths
-from ax_costaware.queries import GaussianConditional
 from tests.acquisition.indirect_models import (
     BOUNDS,
     arms_model,

@@ -14,8 +14,8 @@ from torch import Tensor
 from ax_costaware.acquisition import TargetSpace, best_target, sample_optima
 from ax_costaware.acquisition.conditional_entropy_search import ConditionalJointEntropySearch
 from ax_costaware.acquisition.feasibility import NO_BOUNDS, Feasibility, OutcomeConstraint
+from ax_costaware.laws import GaussianConditional
 from ax_costaware.models import ConditionalMeanProcess
-from ax_costaware.queries import GaussianConditional
 from tests.acquisition.indirect_models import line_model, posterior_of, rbf
 
 LINE = TargetSpace(torch.tensor([[0.0], [1.0]], dtype=torch.double))

@@ -7,8 +7,8 @@ from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
 
 from ax_costaware.core.model import FixedHyperparameters
-from ax_costaware.queries.control_sets import ControlSet
-from ax_costaware.queries.marginals import Uniform
+from ax_costaware.costs.control_set import ControlSet
+from ax_costaware.laws.marginals import Uniform
 from ax_costaware.session import complete_trial
 from ax_costaware.strategies import control_set_parameter, control_set_strategy
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ax_costaware.analysis.input_law import InputPanel, input_law_figure
-from ax_costaware.queries.input_fit import InputFit
+from ax_costaware.laws.input_fit import InputFit
 
 PANEL = InputPanel(
     fit=InputFit(

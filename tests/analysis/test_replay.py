@@ -21,10 +21,10 @@ from ax_costaware.analysis.replay import (
     without_later,
 )
 from ax_costaware.ax_bridge.node import fitted_problem, method_of_class
+from ax_costaware.costs.control_set import ControlSet
+from ax_costaware.laws.marginals import Uniform
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.query_space import QuerySpace
-from ax_costaware.queries.control_sets import ControlSet
-from ax_costaware.queries.marginals import Uniform
 from ax_costaware.session import recommend
 
 from .conftest import add_trials, make_client

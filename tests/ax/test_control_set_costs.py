@@ -20,7 +20,7 @@ from ax_costaware import (
     recommend,
     spending,
 )
-from ax_costaware.queries import ConstantCost
+from ax_costaware.costs import ConstantCost
 from tests.ax.toy import CONTROL_SETS, arm_of, complete, make_client, record
 from tests.fresh import FreshProcess
 from tests.resuming import Run

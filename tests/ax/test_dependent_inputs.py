@@ -27,7 +27,7 @@ from ax_costaware import (
     recommend,
 )
 from ax_costaware.ax_bridge.node import method_of
-from ax_costaware.queries.joint import JointLaw
+from ax_costaware.laws.joint import JointLaw
 from ax_costaware.session import Recommendation
 from tests.ax.toy import MARGINALS, arm_of, complete, make_client, record
 from tests.fresh import FreshProcess

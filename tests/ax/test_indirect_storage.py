@@ -138,7 +138,7 @@ def test_a_mean_is_stored_by_its_name(tmp_path: Path) -> None:
         ((index, arm),) = client.get_next_trials(max_trials=1).items()
         complete_trial(client, index, {"z": answer(dict(arm))})
     client.save_to_json_file(str(tmp_path / "toy.json"))
-    from ax_costaware.queries.conditionals import gaussian
+    from ax_costaware.laws.conditionals import gaussian
 
     function = gaussian._MEANS.pop("ten times")
     loaded = Client.load_from_json_file(str(tmp_path / "toy.json"))

@@ -13,9 +13,9 @@ import torch
 from ax_costaware.core import Decision, PastTrial, Simulation
 from ax_costaware.core.curves import MOST_POINTS, curve_points, thinned
 from ax_costaware.core.simulation import Outcome
+from ax_costaware.costs.cost import AffineCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import CostAware, MultiFidelity
-from ax_costaware.queries.costs import AffineCost
 from ax_costaware.space import Range, Space
 from tests.methods.test_fidelity import COST, INPUTS, METHOD, SPACE, curve, hill
 

@@ -16,11 +16,11 @@ from ax_costaware.core.method import Method
 from ax_costaware.core.model import FixedHyperparameters
 from ax_costaware.core.problem import Best, Decision, Pending, Problem, Stop, reproducible
 from ax_costaware.core.simulation import Outcome, Simulation, simulate
+from ax_costaware.costs.control_set import ControlSet
 from ax_costaware.exceptions import InputError
+from ax_costaware.laws.marginals import Uniform
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.gittins import CostAware
-from ax_costaware.queries.control_sets import ControlSet
-from ax_costaware.queries.marginals import Uniform
 from ax_costaware.space.parameters import Choice, Range, Row
 from ax_costaware.space.space import Space
 from tests.priced import method_of

@@ -18,10 +18,10 @@ from ax_costaware.acquisition.feasibility import Feasibility
 from ax_costaware.core import Decision, FixedHyperparameters, PastTrial, Problem, Simulation
 from ax_costaware.core.failures import after_failures, failures_as_constraint, stop_of_failures
 from ax_costaware.exceptions import InputError
+from ax_costaware.laws import GaussianConditional
 from ax_costaware.methods import CostAware
 from ax_costaware.models import ConditionalMeanProcess, TimeVaryingGP
 from ax_costaware.models.posterior import FunctionalPosterior
-from ax_costaware.queries import GaussianConditional
 from ax_costaware.space import Range, Space
 
 torch.manual_seed(0)

@@ -28,9 +28,11 @@ from ax_costaware.core.account import spent
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Pending
 from ax_costaware.core.simulation import Outcome
-from ax_costaware.costs import CostModel, CostOfTrial
+from ax_costaware.costs import ControlSet, CostModel, CostOfTrial
+from ax_costaware.costs.cost import AffineCost
 from ax_costaware.costs.cost_model import ANY_TRIAL
 from ax_costaware.exceptions import InputError
+from ax_costaware.laws import FiniteConditional, GaussianConditional
 from ax_costaware.methods import (
     ControlSets,
     CostAware,
@@ -45,8 +47,6 @@ from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.costly_feedback.rules import MeasurementRule
 from ax_costaware.methods.gittins.rules import GittinsStop
 from ax_costaware.methods.resolution_tree import LEVEL
-from ax_costaware.queries import ControlSet, FiniteConditional, GaussianConditional
-from ax_costaware.queries.costs import AffineCost
 from ax_costaware.space import Choice, Fixed, Range, Space
 from ax_costaware.space.parameters import Row
 from tests.fresh import FreshProcess
@@ -577,7 +577,7 @@ def run_without_ax() -> list[str]:
     assert methods.CostAware is not CostAware
     simulation = core.simulate(
         methods.CostAware(
-            import_module("ax_costaware.queries.costs").AffineCost({"x2": 2.0}, fixed=0.5),
+            import_module("ax_costaware.costs.cost").AffineCost({"x2": 2.0}, fixed=0.5),
             budget=14.0,
             initial_trials=3,
             **FAST,

@@ -15,10 +15,9 @@ from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Pending, Problem
 from ax_costaware.core.simulation import Outcome
 from ax_costaware.core.switching import kept_settings, next_cost, switching_cost
-from ax_costaware.costs import WithSwitchingCost
+from ax_costaware.costs import AffineCost, SwitchingCost, WithSwitchingCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import CostAware
-from ax_costaware.queries import AffineCost, SwitchingCost
 from ax_costaware.space import Choice, Range, Space
 from ax_costaware.space.parameters import Row
 from tests.priced import method_of

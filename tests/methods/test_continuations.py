@@ -14,6 +14,7 @@ from ax_costaware.core.account import expected_costs, ledger_of
 from ax_costaware.core.problem import Pending, Problem
 from ax_costaware.core.switching import next_cost
 from ax_costaware.costs import CostOfTrial, ResumedCost, log_cost_function
+from ax_costaware.costs.cost import AffineCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import MultiFidelity
 from ax_costaware.methods.continuations import (
@@ -24,7 +25,6 @@ from ax_costaware.methods.continuations import (
     resumable,
 )
 from ax_costaware.models.log_normal_cost import LogNormalCostModel
-from ax_costaware.queries.costs import AffineCost
 from ax_costaware.space import Choice, Space
 from tests.core.test_curves import run
 from tests.methods.test_fidelity import INPUTS, METHOD, SPACE, curve

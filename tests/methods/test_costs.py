@@ -16,11 +16,11 @@ from torch import Tensor
 from ax_costaware.core.problem import Decision, Problem
 from ax_costaware.core.simulation import Outcome, Simulation
 from ax_costaware.costs import log_cost_function
-from ax_costaware.costs.declared import DeclaredCost
+from ax_costaware.costs.cost import AffineCost, ConstantCost, Cost, ProductCost, TableCost
+from ax_costaware.costs.declared_cost import DeclaredCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.costs import _cheapest, check_cost
 from ax_costaware.methods.gittins import CostAware
-from ax_costaware.queries.costs import AffineCost, ConstantCost, Cost, ProductCost, TableCost
 from ax_costaware.space.parameters import Choice, Fixed, Range
 from ax_costaware.space.space import Space
 

@@ -10,8 +10,8 @@ import torch
 
 from ax_costaware.core import OutcomeConstraint, Simulation, simulate
 from ax_costaware.core.simulation import Outcome
+from ax_costaware.costs import SwitchingCost
 from ax_costaware.methods import ControlSets, CostAware, UnknownCosts
-from ax_costaware.queries import SwitchingCost
 from ax_costaware.space import Choice, Range, Space
 from tests.core.test_simulation import CASES, FAST, Case, with_cost
 from tests.elsewhere import DEVICES, ELSEWHERE, elsewhere

@@ -17,7 +17,11 @@ from ax_costaware.core import FixedHyperparameters, Simulation, simulate
 from ax_costaware.core.optimize import design_of, maximum_within
 from ax_costaware.core.problem import Decision, Problem
 from ax_costaware.core.simulation import Outcome
+from ax_costaware.costs.control_set import ControlSet
+from ax_costaware.costs.cost import AffineCost
 from ax_costaware.exceptions import InputError, UnsupportedInputError
+from ax_costaware.laws import GaussianConditional
+from ax_costaware.laws.marginals import Uniform
 from ax_costaware.methods import (
     ControlSets,
     CostAware,
@@ -30,10 +34,6 @@ from ax_costaware.methods import (
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.costly_feedback.rules import MeasurementRule
 from ax_costaware.methods.resolution_tree import LEVEL
-from ax_costaware.queries import GaussianConditional
-from ax_costaware.queries.control_sets import ControlSet
-from ax_costaware.queries.costs import AffineCost
-from ax_costaware.queries.marginals import Uniform
 from ax_costaware.space import Choice, Fixed, Range, Space
 from ax_costaware.space.parameters import Parameter
 from tests.priced import method_of

@@ -16,10 +16,10 @@ from ax_costaware.core import Decision, OutcomeConstraint, Simulation, Stop, sim
 from ax_costaware.core.failures import is_near_failures
 from ax_costaware.core.problem import Pending, Problem
 from ax_costaware.core.simulation import Outcome
+from ax_costaware.costs.cost import AffineCost, TableCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import MultiFidelity
 from ax_costaware.methods.fidelity import AT_TARGET, ELSEWHERE
-from ax_costaware.queries.costs import AffineCost, TableCost
 from ax_costaware.space import Choice, Fixed, Range, Space
 
 pytestmark = pytest.mark.usefixtures("short_searches")

@@ -16,13 +16,13 @@ from torch import Tensor
 
 from ax_costaware.acquisition import ConditionalMaxValueEntropySearch
 from ax_costaware.exceptions import InputError, UnsupportedInputError
-from ax_costaware.models import ConditionalMeanProcess, ExactPosterior, LatentPaths
-from ax_costaware.queries import (
+from ax_costaware.laws import (
     Conditional,
     FiniteConditional,
     GaussianConditional,
     LearnedConditional,
 )
+from ax_costaware.models import ConditionalMeanProcess, ExactPosterior, LatentPaths
 from tests.repeats import mostly_slow
 
 

@@ -22,14 +22,14 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.models import AverageKernel, ConditionalMeanProcess
-from ax_costaware.queries import (
+from ax_costaware.laws import (
     Conditional,
     FiniteConditional,
     GaussianConditional,
     LearnedConditional,
     UniformBoxConditional,
 )
+from ax_costaware.models import AverageKernel, ConditionalMeanProcess
 from tests.elsewhere import DEVICES, elsewhere
 
 WEIGHT = ((1.5, 0.2), (-0.3, 1.0))

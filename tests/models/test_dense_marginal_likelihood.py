@@ -23,6 +23,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.priors import GammaPrior
 from torch import Tensor
 
+from ax_costaware.laws import GaussianConditional, UniformBoxConditional
 from ax_costaware.models import (
     ConditionalMeanProcess,
     DenseMarginalLogLikelihood,
@@ -30,7 +31,6 @@ from ax_costaware.models import (
     TimeVaryingGP,
 )
 from ax_costaware.models.dense_marginal_likelihood import dense_covariance
-from ax_costaware.queries import GaussianConditional, UniformBoxConditional
 
 DOUBLE = torch.double
 UNIT = Normalize(2, bounds=torch.tensor([[0.0, 0.0], [1.5, 1.5]], dtype=DOUBLE))

@@ -12,8 +12,8 @@ from botorch.models.transforms.input import InputPerturbation
 from gpytorch.kernels import LinearKernel, MaternKernel
 
 from ax_costaware.exceptions import InputError, UnsupportedInputError
+from ax_costaware.laws import Discrete, Empirical, ProductNodes, TruncatedNormal, Uniform
 from ax_costaware.models import expectation_posterior
-from ax_costaware.queries import Discrete, Empirical, ProductNodes, TruncatedNormal, Uniform
 
 BOUNDS = torch.tensor([[0.0, -1.0, 10.0], [1.0, 1.0, 20.0]], dtype=torch.double)
 MARGINALS = [

@@ -14,13 +14,13 @@ from botorch.utils.datasets import SupervisedDataset
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
 from ax_costaware.exceptions import InputError
+from ax_costaware.laws import GaussianConditional
 from ax_costaware.models.fixed_hyperparameters import (
     FixedConditionalMeanProcess,
     FixedHyperparameterGP,
     FixedTimeVaryingGP,
 )
 from ax_costaware.models.time_varying_gp import TimeVaryingGP
-from ax_costaware.queries import GaussianConditional
 
 
 def data(dtype: torch.dtype = torch.double) -> tuple[torch.Tensor, torch.Tensor]:

@@ -14,10 +14,10 @@ from gpytorch.kernels import Kernel, RBFKernel, ScaleKernel
 from scipy.special import ndtr
 from torch import Tensor
 
+from ax_costaware.laws import GaussianConditional
 from ax_costaware.models import AverageKernel
 from ax_costaware.models.functionals import JointAverages
 from ax_costaware.models.grid_averages import MOST_SIDE, GridAverages, side_of
-from ax_costaware.queries import GaussianConditional
 from tests.repeats import mostly_slow
 
 LOWER, UPPER = (0.0, -1.0), (1.0, 2.0)

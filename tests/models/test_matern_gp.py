@@ -25,6 +25,7 @@ from gpytorch.priors import GammaPrior, LogNormalPrior
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
+from ax_costaware.laws import GaussianConditional
 from ax_costaware.methods import CostAware
 from ax_costaware.models import (
     ConditionalMeanProcess,
@@ -38,7 +39,6 @@ from ax_costaware.models import (
 from ax_costaware.models.choice_kernel import ChoiceMaternKernel
 from ax_costaware.models.dense_marginal_likelihood import dense_covariance
 from ax_costaware.models.kernels import FixedKernel
-from ax_costaware.queries import GaussianConditional
 
 BOX = torch.tensor([[0.0] * 4, [1.0] * 4], dtype=torch.double)
 

@@ -25,6 +25,7 @@ from gpytorch.kernels import LinearKernel, MaternKernel, ScaleKernel
 from torch import Tensor
 
 from ax_costaware.exceptions import UnsupportedInputError
+from ax_costaware.laws import GaussianConditional
 from ax_costaware.models import ConditionalMeanProcess, FixedHyperparameterGP
 from ax_costaware.models.posterior import (
     ExactPosterior,
@@ -33,7 +34,6 @@ from ax_costaware.models.posterior import (
     Spread,
 )
 from ax_costaware.models.standardize import StandardizeAnyScale
-from ax_costaware.queries import GaussianConditional
 from tests.saas import NUM_SAMPLES, saas_model
 
 # Raw inputs and outcomes are what some of these models are about.

@@ -16,9 +16,9 @@ from ax.service.ax_client import AxClient
 
 from ax_costaware.ax_bridge.node import CostAwareNode
 from ax_costaware.core.method import Method
+from ax_costaware.costs.control_set import ControlSet
+from ax_costaware.laws.marginals import Discrete, TruncatedNormal, Uniform
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.queries.control_sets import ControlSet
-from ax_costaware.queries.marginals import Discrete, TruncatedNormal, Uniform
 
 SETTINGS = ControlSets(
     control_sets=(

@@ -20,7 +20,7 @@ from ax_costaware import (
     cost_aware_strategy,
     input_fit,
 )
-from ax_costaware.queries.input_fit import conditional_fit_of
+from ax_costaware.laws.input_fit import conditional_fit_of
 from tests.session.conftest import behind
 from tests.session.inputs_toy import LAWS, add_trial, make_client, trials_as_assumed
 

@@ -20,8 +20,8 @@ from ax.storage.sqa_store.db import (
 from ax.storage.sqa_store.structs import DBSettings
 
 from ax_costaware.ax_bridge.records import outcome_record
-from ax_costaware.queries.control_sets import ControlSet
-from ax_costaware.queries.marginals import Uniform
+from ax_costaware.costs.control_set import ControlSet
+from ax_costaware.laws.marginals import Uniform
 from ax_costaware.session import complete_trial, spending
 from ax_costaware.strategies import control_set_strategy
 

@@ -13,8 +13,8 @@ from ax.core.parameter import ParameterType, RangeParameter
 from ax.exceptions.core import UserInputError
 
 from ax_costaware.core.model import FixedHyperparameters
-from ax_costaware.queries.control_sets import ControlSet
-from ax_costaware.queries.marginals import Uniform
+from ax_costaware.costs.control_set import ControlSet
+from ax_costaware.laws.marginals import Uniform
 from ax_costaware.session import Recommendation, complete_trial, recommend
 from ax_costaware.strategies import control_set_parameter, control_set_strategy
 

@@ -23,11 +23,21 @@ from ax_costaware.acquisition.batch_knowledge import target_knowledge_per_cost
 from ax_costaware.acquisition.feasibility import Feasibility
 from ax_costaware.acquisition.optimize import Optimum
 from ax_costaware.acquisition.target_optima import TargetSpace, sample_optima
+from ax_costaware.argument_checks import (
+    at_least,
+    check_fields,
+    instance_of,
+    one_of,
+    optional,
+    positive_number,
+    set_fields,
+)
 from ax_costaware.core.account import Money
 from ax_costaware.core.method import Method
 from ax_costaware.core.model import ARGUMENT, GIVEN, FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Array, Best, Decision, Problem, Stop, decision_seed
 from ax_costaware.exceptions import InputError
+from ax_costaware.laws import Conditional
 from ax_costaware.methods.averages.deployment import best_points, recommendation_record
 from ax_costaware.methods.averages.information import (
     NEXT_TO_NOTHING,
@@ -48,16 +58,6 @@ from ax_costaware.methods.stopping import NUM_AHEAD, at_price
 from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
 from ax_costaware.models.fixed_hyperparameters import FixedConditionalMeanProcess
 from ax_costaware.models.posterior import ExactPosterior
-from ax_costaware.queries import Conditional
-from ax_costaware.queries.argument_checks import (
-    at_least,
-    check_fields,
-    instance_of,
-    one_of,
-    optional,
-    positive_number,
-    set_fields,
-)
 from ax_costaware.space.parameters import Choice, FreeParameter, Row
 
 if TYPE_CHECKING:

@@ -16,29 +16,24 @@ from torch import Tensor
 
 from ax_costaware.acquisition.local_search import LocalSearch
 from ax_costaware.acquisition.optimize import Optimum
-from ax_costaware.core.account import Money
-from ax_costaware.core.history import PastTrial, blaming
-from ax_costaware.core.problem import Decision, Problem, Stop
-from ax_costaware.costs.declared import DeclaredCost
-from ax_costaware.exceptions import InputError
-from ax_costaware.methods.averages import ChosenQuery, Region, Targets
-from ax_costaware.methods.averages.information import Information, nats_and_worth, subject_of
-from ax_costaware.methods.averages.law import DecodedConditional, policy_indices, policy_key
-from ax_costaware.methods.control_sets.checks import CONTROL_SET
-from ax_costaware.methods.costs import MOST_VALUES, check_cost, looks, named_cost
-from ax_costaware.queries import (
-    Conditional,
-    Cost,
-    FiniteConditional,
-    PairsConditional,
-    RegressedConditional,
-)
-from ax_costaware.queries.argument_checks import (
+from ax_costaware.argument_checks import (
     instance_of,
     positive_number,
     sequence_of,
     set_fields,
 )
+from ax_costaware.core.account import Money
+from ax_costaware.core.history import PastTrial, blaming
+from ax_costaware.core.problem import Decision, Problem, Stop
+from ax_costaware.costs import Cost
+from ax_costaware.costs.declared_cost import DeclaredCost
+from ax_costaware.exceptions import InputError
+from ax_costaware.laws import Conditional, FiniteConditional, PairsConditional, RegressedConditional
+from ax_costaware.methods.averages import ChosenQuery, Region, Targets
+from ax_costaware.methods.averages.information import Information, nats_and_worth, subject_of
+from ax_costaware.methods.averages.law import DecodedConditional, policy_indices, policy_key
+from ax_costaware.methods.control_sets.checks import CONTROL_SET
+from ax_costaware.methods.costs import MOST_VALUES, check_cost, looks, named_cost
 from ax_costaware.space.parameters import Choice, FreeParameter, Range, Row
 
 NUM_STARTS = 512

@@ -25,9 +25,10 @@ from torch import Tensor
 from typing_extensions import override
 
 from ax_costaware.acquisition.target_optima import TargetSpace
+from ax_costaware.argument_checks import SUM_TOLERANCE, finite_tensor, sequence_of
 from ax_costaware.core.problem import Pairs as StoredPairs
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries import (
+from ax_costaware.laws import (
     ColumnNodes,
     Conditional,
     FiniteConditional,
@@ -37,7 +38,6 @@ from ax_costaware.queries import (
     PairsConditional,
     SharedNodes,
 )
-from ax_costaware.queries.argument_checks import SUM_TOLERANCE, finite_tensor, sequence_of
 from ax_costaware.space.parameters import Choice, FreeParameter, Range, Row
 from ax_costaware.space.space import Space
 

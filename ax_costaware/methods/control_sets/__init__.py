@@ -21,14 +21,26 @@ from torch import Tensor
 
 from ax_costaware.acquisition.feasibility import feasible_first
 from ax_costaware.acquisition.local_search import is_flat
+from ax_costaware.argument_checks import (
+    check_fields,
+    instance_of,
+    integer_at_least,
+    nonnegative_number,
+    one_of,
+    optional,
+    positive_number,
+    set_fields,
+)
 from ax_costaware.core.account import control_sets_of
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.method import NO_LIMIT, Method
 from ax_costaware.core.problem import Best, Decision, Problem, Stop, decision_seed
 from ax_costaware.core.switching import costs_left_out
+from ax_costaware.costs import ControlSet, SwitchingCost, check_control_sets
 from ax_costaware.costs.cost_model import CostModel
-from ax_costaware.costs.declared import CostOfRow, Declared
+from ax_costaware.costs.declared_cost import CostOfRow, Declared
 from ax_costaware.exceptions import InputError
+from ax_costaware.laws import JointLaw, Marginal
 from ax_costaware.methods.control_sets.checks import (
     CONTROL_SET,
     allowed_sets,
@@ -53,17 +65,6 @@ from ax_costaware.methods.control_sets.rules.beta import TheoreticalBeta
 from ax_costaware.methods.control_sets.rules.rule import ControlSetRule
 from ax_costaware.methods.control_sets.rules.value_per_cost import LargestValuePerCost
 from ax_costaware.methods.control_sets.values import ControlSetValues
-from ax_costaware.queries import ControlSet, JointLaw, Marginal, SwitchingCost, check_control_sets
-from ax_costaware.queries.argument_checks import (
-    check_fields,
-    instance_of,
-    integer_at_least,
-    nonnegative_number,
-    one_of,
-    optional,
-    positive_number,
-    set_fields,
-)
 from ax_costaware.space.parameters import Row
 
 _NODES_OF_FAILED = 8

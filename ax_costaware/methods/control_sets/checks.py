@@ -8,10 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ax_costaware.argument_checks import (
+    finite_number,
+    finite_tensor,
+    instance_of,
+    one_of,
+    plain_value,
+    sequence_of,
+)
 from ax_costaware.core.account import ROUNDING
 from ax_costaware.core.history import PastTrial, blaming
 from ax_costaware.core.problem import Problem
+from ax_costaware.costs import ControlSet
 from ax_costaware.exceptions import InputError, UnsupportedInputError
+from ax_costaware.laws import JointLaw, Learned, Marginal
+from ax_costaware.laws.nodes import check_weights
 from ax_costaware.methods.control_sets.learned import atoms_of
 from ax_costaware.methods.control_sets.rules.rule import (
     ControlSetHistory,
@@ -20,16 +31,6 @@ from ax_costaware.methods.control_sets.rules.rule import (
     checked_choice,
 )
 from ax_costaware.methods.costs import check_cost, cost_range
-from ax_costaware.queries import ControlSet, JointLaw, Learned, Marginal
-from ax_costaware.queries.argument_checks import (
-    finite_number,
-    finite_tensor,
-    instance_of,
-    one_of,
-    plain_value,
-    sequence_of,
-)
-from ax_costaware.queries.nodes import check_weights
 from ax_costaware.space.parameter_constraints import shown
 from ax_costaware.space.parameters import Choice, Fixed, FreeParameter, Parameter, Range
 

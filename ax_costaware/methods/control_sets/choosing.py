@@ -17,6 +17,7 @@ from ax_costaware.core.account import ROUNDING, LedgerEntry
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Decision, Problem, Stop, decision_seed
 from ax_costaware.core.switching import kept_settings
+from ax_costaware.costs.control_set import ControlSet
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.checks import allowed_sets
 from ax_costaware.methods.control_sets.query_space import QuerySpace
@@ -28,7 +29,6 @@ from ax_costaware.methods.control_sets.rules.rule import (
 )
 from ax_costaware.methods.control_sets.values import ControlSetValues
 from ax_costaware.methods.stopping import at_price
-from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.space.parameters import Row, Value
 
 if TYPE_CHECKING:

@@ -25,21 +25,14 @@ from torch import Tensor
 
 from ax_costaware.core.history import PastTrial, check_complete, check_inputs
 from ax_costaware.core.switching import switching_costs
+from ax_costaware.costs import ControlSet
 from ax_costaware.costs.cost_model import ANY_TRIAL, TrialContext
-from ax_costaware.costs.declared import DeclaredCost
+from ax_costaware.costs.declared_cost import DeclaredCost
 from ax_costaware.exceptions import InputError
+from ax_costaware.laws import Discrete, Empirical, JointLaw, Learned, Marginal, RawValue
 from ax_costaware.methods.control_sets.rules.rule import CostEstimate
 from ax_costaware.methods.costs import cost_range
 from ax_costaware.models.control_set_cost import ControlSetCostModel
-from ax_costaware.queries import (
-    ControlSet,
-    Discrete,
-    Empirical,
-    JointLaw,
-    Learned,
-    Marginal,
-    RawValue,
-)
 
 if TYPE_CHECKING:
     from ax_costaware.methods.control_sets import ControlSets

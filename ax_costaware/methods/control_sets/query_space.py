@@ -26,6 +26,10 @@ from ax_costaware.acquisition.objectives import log_probability_of_queries
 from ax_costaware.acquisition.partial_query import QueryNodes
 from ax_costaware.acquisition.starts import SearchDomain
 from ax_costaware.core.problem import Problem, decision_seed
+from ax_costaware.costs.control_set import ControlSet
+from ax_costaware.laws.joint import NodesGiven, Placement
+from ax_costaware.laws.marginals import Marginal
+from ax_costaware.laws.nodes import ProductNodes, sobol_nodes
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.learned import (
     ExpectedCosts,
@@ -37,10 +41,6 @@ from ax_costaware.methods.control_sets.learned import (
 from ax_costaware.methods.costs import MOST_VALUES
 from ax_costaware.models import expectation_posterior
 from ax_costaware.models.posterior import FunctionalPosterior
-from ax_costaware.queries.control_sets import ControlSet
-from ax_costaware.queries.joint import NodesGiven, Placement
-from ax_costaware.queries.marginals import Marginal
-from ax_costaware.queries.nodes import ProductNodes, sobol_nodes
 from ax_costaware.space.parameters import Choice, FreeParameter, Row, Value
 from ax_costaware.space.space import Space
 

@@ -27,13 +27,21 @@ from torch import Tensor
 from ax_costaware.acquisition.confidence_search import ConfidenceSearch
 from ax_costaware.acquisition.feasibility import Feasibility, feasibility_weighted
 from ax_costaware.acquisition.local_search import is_flat
+from ax_costaware.argument_checks import (
+    check_fields,
+    nonempty_string,
+    number_between_zero_and_one,
+    optional,
+    positive_number,
+)
 from ax_costaware.core.account import ROUNDING, Money
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.method import NO_LIMIT, Method
 from ax_costaware.core.model import ARGUMENT, GIVEN, FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Best, Decision, Problem, Stop, decision_seed
 from ax_costaware.core.trial_times import TrialTimes
-from ax_costaware.costs.declared import cost_of
+from ax_costaware.costs import Cost
+from ax_costaware.costs.declared_cost import cost_of
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.costly_feedback.beta import LogarithmicBeta, checked_beta
 from ax_costaware.methods.costly_feedback.rules import (
@@ -48,14 +56,6 @@ from ax_costaware.methods.costly_feedback.rules import (
 )
 from ax_costaware.methods.costs import check_cost, cost_range, named_cost
 from ax_costaware.models import ExactPosterior, FixedTimeVaryingGP, TimeVaryingGP
-from ax_costaware.queries import Cost
-from ax_costaware.queries.argument_checks import (
-    check_fields,
-    nonempty_string,
-    number_between_zero_and_one,
-    optional,
-    positive_number,
-)
 from ax_costaware.space.finite_spaces import starts_of
 from ax_costaware.space.parameters import Row
 

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from ax_costaware.queries.argument_checks import (
+from ax_costaware.argument_checks import (
     check_fields,
     nonnegative_number,
     number_above_one,

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from ax_costaware.acquisition.confidence_search import RAW_SAMPLES, ConfidenceSearch
 from ax_costaware.exceptions import InputError
+from ax_costaware.laws.tables import table
 from ax_costaware.methods.costly_feedback.domain import (
     NO_FORGETTING,
     Choice,
@@ -34,7 +35,6 @@ from ax_costaware.methods.costly_feedback.finite import TOLERANCE
 from ax_costaware.methods.costly_feedback.rules import RIVAL_CORRELATION, Compare, Rivals
 from ax_costaware.models.posterior import ExactPosterior
 from ax_costaware.models.time_varying_gp import TimeVaryingGP
-from ax_costaware.queries.tables import table
 
 MOST_OBSERVATIONS = 1_000
 """Number of latest observations that are kept, however slowly they are forgotten: the time of a

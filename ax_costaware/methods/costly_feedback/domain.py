@@ -15,9 +15,9 @@ import torch
 from gpytorch.kernels import Kernel
 from numpy.typing import NDArray
 
+from ax_costaware.argument_checks import at_least, check_fields
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.kernels import IndependentKernel
-from ax_costaware.queries.argument_checks import at_least, check_fields
 
 Point: TypeAlias = NDArray[np.float64]
 

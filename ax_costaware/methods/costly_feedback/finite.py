@@ -17,10 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import KDTree
 
 from ax_costaware.exceptions import InputError
+from ax_costaware.laws.tables import table
 from ax_costaware.methods.costly_feedback.domain import Choice, Hyperparameters, Observation, Point
 from ax_costaware.methods.costly_feedback.rules import RIVAL_CORRELATION, Compare, Rivals
 from ax_costaware.models.candidate_posterior import CandidatePosterior
-from ax_costaware.queries.tables import table
 
 TOLERANCE = 1e-4
 """Weight below which an observation is dropped; it shifts a posterior mean by about that share of a

@@ -21,6 +21,15 @@ from gpytorch.kernels import Kernel
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from ax_costaware.argument_checks import (
+    instance_of,
+    integer_at_least,
+    number_between_zero_and_one,
+    number_with_square,
+    optional,
+    plain_value,
+    positive_number,
+)
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.costly_feedback.beta import LogarithmicBeta, checked_beta
 from ax_costaware.methods.costly_feedback.box import BoxDomain
@@ -46,15 +55,6 @@ from ax_costaware.methods.costly_feedback.rules import (
     checked_measurement,
     checked_rule,
     default_rule,
-)
-from ax_costaware.queries.argument_checks import (
-    instance_of,
-    integer_at_least,
-    number_between_zero_and_one,
-    number_with_square,
-    optional,
-    plain_value,
-    positive_number,
 )
 
 _FIRST_FIT = 8

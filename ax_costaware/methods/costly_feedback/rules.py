@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import (
+from ax_costaware.argument_checks import (
     boolean,
     check_fields,
     instance_of,
@@ -31,6 +30,7 @@ from ax_costaware.queries.argument_checks import (
     plain_value,
     probability,
 )
+from ax_costaware.exceptions import InputError
 
 Compare: TypeAlias = Literal["correlation", "local_optima"]
 """Which points are rivals of the chosen one: those whose prior correlation with it is small, or, as

@@ -16,6 +16,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, ClassVar, Self, TypeAlias
 
+from ax_costaware.argument_checks import boolean, check_fields, instance_of, one_of
 from ax_costaware.core.model import FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Decision, Problem, Stop
 from ax_costaware.exceptions import InputError
@@ -25,7 +26,6 @@ from ax_costaware.methods.gittins.search import GITTINS, PER_COST
 from ax_costaware.methods.priced import PricedMethod
 from ax_costaware.models.log_normal_cost import CostKind
 from ax_costaware.models.matern_gp import MaternGP
-from ax_costaware.queries.argument_checks import boolean, check_fields, instance_of, one_of
 from ax_costaware.space.parameters import Row
 
 ACQUISITIONS = ("log_nei_per_cost", "log_ei_per_cost", "log_ei_cost_cooling")

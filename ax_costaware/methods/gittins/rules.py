@@ -13,7 +13,7 @@ import math
 import sys
 from dataclasses import dataclass
 
-from ax_costaware.queries.argument_checks import (
+from ax_costaware.argument_checks import (
     check_fields,
     finite_number,
     number_above_one,

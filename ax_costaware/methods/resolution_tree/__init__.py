@@ -23,15 +23,15 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from torch import Tensor
 
 from ax_costaware.acquisition.optimize import Optimum
+from ax_costaware.argument_checks import integer_at_least, set_fields
 from ax_costaware.core.account import Money
 from ax_costaware.core.history import PastTrial, blaming
 from ax_costaware.core.problem import Array, Decision, Problem, Stop
 from ax_costaware.exceptions import InputError, UnsupportedInputError
+from ax_costaware.laws import CellConditional
 from ax_costaware.methods.averages import ChosenQuery, Region, Targets
 from ax_costaware.methods.averages.information import nats_and_worth, subject_of
 from ax_costaware.methods.resolution_tree.tree import Cell, ResolutionTree
-from ax_costaware.queries import CellConditional
-from ax_costaware.queries.argument_checks import integer_at_least, set_fields
 from ax_costaware.space.parameters import Parameter, Range, Row
 
 LEVEL = "level"

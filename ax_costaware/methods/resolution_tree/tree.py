@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import (
+from ax_costaware.argument_checks import (
     at_least,
     checked_items,
     finite_number,
@@ -35,6 +34,7 @@ from ax_costaware.queries.argument_checks import (
     sequence_of,
     set_fields,
 )
+from ax_costaware.exceptions import InputError
 
 _MOST_CHILDREN = 4096
 """Largest number of parts of a cell: the information of all of them is computed."""

@@ -12,10 +12,11 @@ from ax_costaware.core.history import PastTrial
 from ax_costaware.core.model import FixedHyperparameters
 from ax_costaware.core.problem import Decision, Stop
 from ax_costaware.core.simulation import Simulation
+from ax_costaware.costs import AffineCost
 from ax_costaware.exceptions import InputError
+from ax_costaware.laws import GaussianConditional
 from ax_costaware.methods.averages.indirect_queries import IndirectQueries
 from ax_costaware.methods.averages.information import little_left
-from ax_costaware.queries import AffineCost, GaussianConditional
 from ax_costaware.space.parameters import Choice, Fixed, Range, Row
 from ax_costaware.space.space import Space
 

@@ -14,15 +14,15 @@ from torch import Tensor
 from ax_costaware.core import FixedHyperparameters, Outcome, simulate
 from ax_costaware.core.simulation import Simulation
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.averages.indirect_queries import IndirectQueries
-from ax_costaware.methods.averages.law import Pairs, grown, joined, pairs_of
-from ax_costaware.queries import (
+from ax_costaware.laws import (
     Conditional,
     GaussianConditional,
     JointNodes,
     LearnedConditional,
     SharedNodes,
 )
+from ax_costaware.methods.averages.indirect_queries import IndirectQueries
+from ax_costaware.methods.averages.law import Pairs, grown, joined, pairs_of
 from ax_costaware.space import Range, Space
 
 

@@ -11,12 +11,12 @@ from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Decision, Pending, Problem, Stop
 from ax_costaware.core.simulation import Simulation
 from ax_costaware.exceptions import InputError
+from ax_costaware.laws.joint import JointEmpirical
+from ax_costaware.laws.marginals import Empirical, Uniform
 from ax_costaware.methods import ControlSetHistory, LargestValuePerCost, UnknownCosts
 from ax_costaware.methods.control_sets import ControlSets, choosing
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.values import ControlSetValues
-from ax_costaware.queries.joint import JointEmpirical
-from ax_costaware.queries.marginals import Empirical, Uniform
 from tests.methods.control_sets.toy import (
     CONTROL_SETS,
     FAST,

@@ -16,12 +16,12 @@ from ax_costaware.core.history import PastTrial
 from ax_costaware.core.method import NO_LIMIT
 from ax_costaware.core.problem import Pending, Problem
 from ax_costaware.core.simulation import Simulation
+from ax_costaware.costs.control_set import ControlSet
 from ax_costaware.exceptions import InputError
+from ax_costaware.laws.marginals import Uniform
 from ax_costaware.methods import ExploreThenCommit, UnknownCosts
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
-from ax_costaware.queries.control_sets import ControlSet
-from ax_costaware.queries.marginals import Uniform
 from ax_costaware.space.parameters import Choice, Range
 from ax_costaware.space.space import Space
 from tests.methods.control_sets.toy import SPACE

@@ -15,7 +15,9 @@ from ax_costaware.acquisition.feasibility import OutcomeConstraint
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Decision, Pending, Problem, Stop
 from ax_costaware.core.simulation import Outcome, Simulation
+from ax_costaware.costs import AffineCost, ControlSet, Cost, ProductCost, SwitchingCost, TableCost
 from ax_costaware.exceptions import InputError
+from ax_costaware.laws import Uniform
 from ax_costaware.methods import (
     EpsilonSchedule,
     ExploreThenCommit,
@@ -25,15 +27,6 @@ from ax_costaware.methods import (
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.values import ControlSetValues
-from ax_costaware.queries import (
-    AffineCost,
-    ControlSet,
-    Cost,
-    ProductCost,
-    SwitchingCost,
-    TableCost,
-    Uniform,
-)
 from ax_costaware.space.parameters import Choice, Range, Row
 from ax_costaware.space.space import Space
 from tests.methods.control_sets.toy import FAST, MARGINALS, MODEL, objective

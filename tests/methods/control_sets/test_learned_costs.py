@@ -9,7 +9,13 @@ import torch
 
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Problem
-from ax_costaware.costs import TrialContext, WithSwitchingCost
+from ax_costaware.costs import (
+    AffineCost,
+    ControlSet,
+    SwitchingCost,
+    TrialContext,
+    WithSwitchingCost,
+)
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import UnknownCosts
 from ax_costaware.methods.control_sets import ControlSets
@@ -20,7 +26,6 @@ from ax_costaware.methods.control_sets.learned import (
     costs_to_learn_from,
 )
 from ax_costaware.methods.control_sets.query_space import QuerySpace
-from ax_costaware.queries import AffineCost, ControlSet, SwitchingCost
 from ax_costaware.space.parameters import Fixed, Range
 from ax_costaware.space.space import Space
 from tests.methods.control_sets.toy import CONTROL_SETS, FAST, MARGINALS, UNKNOWN_SETS, run

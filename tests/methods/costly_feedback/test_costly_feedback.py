@@ -14,6 +14,7 @@ from ax_costaware.core.history import PastTrial
 from ax_costaware.core.model import FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Decision, Pending, Problem
 from ax_costaware.core.simulation import Outcome, Simulation
+from ax_costaware.costs import AffineCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import LogarithmicBeta
 from ax_costaware.methods.costly_feedback import CostlyFeedback
@@ -27,7 +28,6 @@ from ax_costaware.methods.costly_feedback.rules import (
 )
 from ax_costaware.models import TimeVaryingGP
 from ax_costaware.models.fixed_hyperparameters import FixedTimeVaryingGP
-from ax_costaware.queries import AffineCost
 from ax_costaware.space.parameters import Range
 from ax_costaware.space.space import Space
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ax_costaware.queries.argument_checks import (
+from ax_costaware.argument_checks import (
     check_fields,
     integer_at_least,
     nonnegative_number,

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ax_costaware.argument_checks import check_fields, nonnegative_number, share
 from ax_costaware.methods.control_sets.rules.rule import (
     ControlSetChoice,
     ControlSetHistory,
@@ -38,7 +39,6 @@ from ax_costaware.methods.control_sets.rules.rule import (
     cost_groups,
     maximal,
 )
-from ax_costaware.queries.argument_checks import check_fields, nonnegative_number, share
 
 Indices = npt.NDArray[np.intp]
 

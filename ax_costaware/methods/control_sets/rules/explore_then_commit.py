@@ -16,6 +16,14 @@ from typing import Any
 
 from typing_extensions import override
 
+from ax_costaware.argument_checks import (
+    check_fields,
+    integer_at_least,
+    optional,
+    positive_number,
+    sequence_of,
+    set_fields,
+)
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.rules.rule import (
     ControlSetChoice,
@@ -25,14 +33,6 @@ from ax_costaware.methods.control_sets.rules.rule import (
     SeenValues,
     cost_groups,
     maximal,
-)
-from ax_costaware.queries.argument_checks import (
-    check_fields,
-    integer_at_least,
-    optional,
-    positive_number,
-    sequence_of,
-    set_fields,
 )
 
 _ROUNDING = 1e-9

@@ -26,13 +26,13 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, runtime_check
 import numpy as np
 import numpy.typing as npt
 
-from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import (
+from ax_costaware.argument_checks import (
     integer_at_least,
     plain_value,
     positive_number,
     set_fields,
 )
+from ax_costaware.exceptions import InputError
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 

@@ -44,6 +44,17 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
+from ax_costaware.argument_checks import (
+    at_least,
+    boolean,
+    check_fields,
+    finite_number,
+    given_fields,
+    number_between_zero_and_one,
+    number_where,
+    optional,
+    positive_number,
+)
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.rules.rule import (
     ControlSetChoice,
@@ -56,17 +67,6 @@ from ax_costaware.methods.control_sets.rules.rule import (
     finite_values,
     maximal,
     proper_supersets,
-)
-from ax_costaware.queries.argument_checks import (
-    at_least,
-    boolean,
-    check_fields,
-    finite_number,
-    given_fields,
-    number_between_zero_and_one,
-    number_where,
-    optional,
-    positive_number,
 )
 
 EXPLORE, EXPLOIT = "explore", "exploit"

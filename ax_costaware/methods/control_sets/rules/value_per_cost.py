@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
+from ax_costaware.argument_checks import given_fields, instance_of, one_of
 from ax_costaware.methods.control_sets.rules.rule import (
     ControlSetChoice,
     ControlSetHistory,
@@ -23,7 +24,6 @@ from ax_costaware.methods.control_sets.rules.rule import (
     expected_costs,
     maximal,
 )
-from ax_costaware.queries.argument_checks import given_fields, instance_of, one_of
 
 
 @dataclass(frozen=True)

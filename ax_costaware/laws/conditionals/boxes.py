@@ -1,0 +1,147 @@
+"""Points that are uniform on a box: around the query, or on a cell of a resolution tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from torch import Tensor
+from typing_extensions import override
+
+from ax_costaware.argument_checks import (
+    Matrix,
+    Numbers,
+    at_least,
+    check_fields,
+    matrix,
+    nonnegative_number,
+    numbers,
+    optional,
+    positive_number,
+    set_fields,
+)
+from ax_costaware.exceptions import InputError
+from ax_costaware.laws.conditionals.conditional import (
+    Outside,
+    bounds,
+    check_indices,
+    indices,
+    is_sequence,
+)
+from ax_costaware.laws.conditionals.independent import UNIFORM, IndependentConditional
+
+
+@dataclass(frozen=True)
+class UniformBoxConditional(IndependentConditional):
+    """Points that are uniform on the box around the query, which is its centre (``p = d``).
+
+    Raises:
+        InputError: For a half-width below zero, or fields of the wrong length.
+    """
+
+    half_width: float | Numbers
+    """In raw units: a number for all columns, or ``d`` numbers; zero for no spread."""
+
+    lower: Numbers | None = None
+    """Lower bounds of X, ``d``; ``None`` where there are none."""
+
+    upper: Numbers | None = None
+    """Upper bounds of X."""
+
+    outside: Outside = "refuse"
+    """What is done with points outside of the bounds; see ``GaussianConditional``."""
+
+    num_nodes: int = 16
+    """Gauss-Legendre nodes of each column; clipped laws have the bounds beside them."""
+
+    num_columns: int | None = None
+    """``d``, which is needed where neither the half-widths nor the bounds tell it."""
+
+    _STANDARD = UNIFORM
+
+    def __post_init__(self) -> None:
+        check_fields(self, num_columns=optional(at_least(1)), num_nodes=at_least(1))
+        check: Callable[..., Any] = nonnegative_number
+        if is_sequence(self.half_width):
+            check = partial(numbers, length=self.num_columns, check=nonnegative_number)
+        check_fields(self, half_width=check)
+        known = len(self.half_width) if isinstance(self.half_width, tuple) else self.num_columns
+        self._check_bounds(known)
+        set_fields(self, num_columns=known if self.lower is None else len(self.lower))
+
+    @property
+    @override
+    def num_query_columns(self) -> int:
+        if self.num_columns is None:
+            raise InputError(
+                f"{self!r} does not tell the number of columns: give the bounds of X, one "
+                "half-width for each column, or num_columns."
+            )
+        return self.num_columns
+
+    @property
+    @override
+    def num_latent_columns(self) -> int | None:
+        return self.num_columns
+
+    @override
+    def _place(self, A: Tensor) -> tuple[Tensor, Tensor]:
+        return A, A.new_tensor(self.half_width).expand_as(A)
+
+
+@dataclass(frozen=True)
+class CellConditional(IndependentConditional):
+    """Points that are uniform on a cell of a resolution tree.
+
+    A query has ``d + 1`` columns: the level of the cell, then its centre.
+
+    Raises:
+        InputError: For half-widths that are not positive, or fields of the wrong length.
+    """
+
+    half_widths: Matrix
+    """For each level, from 0 on: the ``d`` half-widths of its cells in raw units."""
+
+    lower: Numbers
+    """Lower bounds of X, ``d``."""
+
+    upper: Numbers
+    """Upper bounds of X."""
+
+    num_nodes: int = 16
+    """Gauss-Legendre nodes of each column."""
+
+    outside = "refuse"  # A cell that leaves X is none of the tree.
+
+    _STANDARD = UNIFORM
+
+    def __post_init__(self) -> None:
+        half_widths = matrix(self.half_widths, "half_widths", check=positive_number)
+        lower, upper = bounds(self.lower, self.upper, len(half_widths[0]))
+        if lower is None:
+            raise InputError("lower=None: expected the bounds of X.")
+        set_fields(self, half_widths=half_widths, lower=lower, upper=upper)
+        check_fields(self, num_nodes=at_least(1))
+
+    @property
+    @override
+    def num_query_columns(self) -> int:
+        return len(self.lower) + 1
+
+    @property
+    @override
+    def num_latent_columns(self) -> int:
+        return len(self.lower)
+
+    @override
+    def _check_rows(self, rows: Tensor) -> None:
+        count = len(self.half_widths)
+        check_indices(rows, count, f"a level from 0 to {count - 1} first")
+        super()._check_rows(rows)
+
+    @override
+    def _place(self, A: Tensor) -> tuple[Tensor, Tensor]:
+        levels = indices(A, len(self.half_widths))
+        return A[..., 1:], A.new_tensor(self.half_widths)[levels]

@@ -1,7 +1,0 @@
-"""Laws of several inputs that depend on each other."""
-
-from ax_costaware.queries.joint.copula import GaussianCopula
-from ax_costaware.queries.joint.empirical import JointEmpirical
-from ax_costaware.queries.joint.law import JointLaw, NodesGiven, Placement
-
-__all__ = ["GaussianCopula", "JointEmpirical", "JointLaw", "NodesGiven", "Placement"]

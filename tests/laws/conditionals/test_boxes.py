@@ -1,0 +1,184 @@
+"""Points that are uniform on boxes and cells."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.laws import CellConditional, UniformBoxConditional
+
+from .rules import column_average, joint_average, tensors_of
+
+CENTRES = torch.tensor([[0.5, 0.5], [0.3, 0.9], [0.02, 0.97]], dtype=torch.double)
+LOWER, UPPER = (0.0, 0.0), (1.0, 1.0)
+HALVES = ((0.5, 0.5), (0.25, 0.25), (0.125, 0.125))
+CELLS = CellConditional(HALVES, LOWER, UPPER)
+
+
+def uniform_average(centre: float, half: float, clip: bool) -> float:
+    """The average of the exponential, of what is outside of the unit interval at its bounds."""
+    low, high = centre - half, centre + half
+    if not clip:
+        return (math.exp(high) - math.exp(low)) / (2 * half)
+    inside = math.exp(min(high, 1)) - math.exp(max(low, 0))
+    return (inside + max(0 - low, 0) + max(high - 1, 0) * math.e) / (2 * half)
+
+
+@pytest.mark.parametrize("clip", [False, True])
+def test_averages_are_the_closed_form(clip: bool) -> None:
+    options: dict[str, Any] = {"lower": LOWER, "upper": UPPER, "outside": "clip"} if clip else {}
+    conditional = UniformBoxConditional((0.1, 0.3), **options)
+    rule = conditional.column_rule(CENTRES)
+    assert rule is not None
+    found = column_average(rule, [torch.exp, torch.exp])
+    expected = [
+        uniform_average(a, 0.1, clip) * uniform_average(b, 0.3, clip) for a, b in CENTRES.tolist()
+    ]
+    assert found.tolist() == pytest.approx(expected, abs=1e-12)
+    # Joint nodes are moved to the bounds, which is coarser where a box leaves X.
+    joint = joint_average(conditional, CENTRES, lambda x: x.exp().prod(-1))
+    assert joint.tolist() == pytest.approx(expected, rel=2e-3 if clip else 1e-9)
+
+
+def test_boxes_that_leave_are_refused() -> None:
+    conditional = UniformBoxConditional(0.1, LOWER, UPPER)
+    conditional.check_queries(CENTRES[:2])
+    conditional.check_queries(torch.tensor([[0.1, 0.9]], dtype=torch.double))
+    with pytest.raises(InputError, match=r"query \(0\.02, 0\.97\).*up to 0\.61"):
+        conditional.check_queries(CENTRES)
+    dataclasses.replace(conditional, outside="keep").check_queries(CENTRES)
+
+
+@pytest.mark.parametrize(
+    "conditional",
+    [
+        UniformBoxConditional((0.1, 0.3)),
+        UniformBoxConditional((0.1, 0.3), LOWER, UPPER, "clip"),
+        UniformBoxConditional((0.0, 0.3), LOWER, UPPER, "clip"),
+    ],
+)
+def test_gradients(conditional: UniformBoxConditional) -> None:
+    A = CENTRES.clone().requires_grad_()
+    assert torch.autograd.gradcheck(lambda A: tensors_of(conditional, A), (A,))
+
+
+def test_many_columns_take_quasi_random_nodes() -> None:
+    conditional = UniformBoxConditional(0.2, [0] * 5, [1] * 5, "clip")
+    A = torch.full((1, 5), 0.9, dtype=torch.double)
+    nodes, weights = conditional.nodes_and_weights(A)
+    assert nodes.shape == (1, 64, 5)
+    assert float(nodes.max()) == 1.0
+    assert float((weights * nodes.mean(-1)).sum()) == pytest.approx(0.9 - 0.1 * 0.125, abs=2e-3)
+
+
+def test_no_width_is_a_point() -> None:
+    nodes, weights = UniformBoxConditional(0, num_columns=2).nodes_and_weights(CENTRES)
+    assert torch.equal(nodes, CENTRES[:, None])
+    assert torch.equal(weights, torch.ones(3, 1, dtype=torch.double))
+    with pytest.raises(InputError, match="up to 1"):
+        UniformBoxConditional(0, LOWER, UPPER).check_queries(torch.tensor([[0.5, 1.5]]))
+    clipped = UniformBoxConditional(0, LOWER, UPPER, "clip").column_rule(
+        torch.tensor([[0.5, 1.5]], dtype=torch.double)
+    )
+    assert clipped is not None
+    assert (clipped.weights * clipped.nodes).sum(-2).tolist() == [[0.5, 1.0]]
+
+
+def test_number_of_columns() -> None:
+    unknown = UniformBoxConditional(0.1)
+    assert unknown.num_latent_columns is None
+    with pytest.raises(InputError, match="number of columns"):
+        unknown.column_rule(CENTRES)
+    assert unknown.within(LOWER, UPPER).num_query_columns == 2
+    assert UniformBoxConditional(np.array([0.1, 0.2])).num_query_columns == 2
+    bounded = UniformBoxConditional(0.1, LOWER, UPPER)
+    assert eval(repr(bounded)) == bounded == unknown.within(LOWER, UPPER)
+    assert bounded.within([0, 0], [2, 2]) == bounded
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"half_width": -0.1}, "half_width=-0.1"),
+        ({"half_width": (0.1, -0.1)}, r"half_width\[1\]"),
+        ({"half_width": "wide"}, "half_width"),
+        ({"half_width": (0.1, 0.2), "num_columns": 3}, "half_width"),
+        ({"half_width": 0.1, "num_columns": 0}, "num_columns=0"),
+        ({"half_width": (0.1,), "lower": LOWER, "upper": UPPER}, "lower"),
+        ({"half_width": 0.1, "upper": UPPER}, "both bounds or neither"),
+        ({"half_width": 0.1, "outside": None}, "outside=None"),
+        ({"half_width": 0.1, "num_nodes": 1.5}, r"num_nodes=1\.5"),
+    ],
+)
+def test_bad_boxes(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        UniformBoxConditional(**fields)
+
+
+def test_cells_of_levels() -> None:
+    A = torch.tensor([[0, 0.5, 0.5], [1, 0.25, 0.75], [2, 0.875, 0.125]], dtype=torch.double)
+    CELLS.check_queries(A)
+    assert (CELLS.num_query_columns, CELLS.num_latent_columns) == (3, 2)
+    rule = CELLS.column_rule(A)
+    assert rule is not None
+    found = column_average(rule, [torch.exp, torch.exp])
+    expected = [
+        uniform_average(a, HALVES[int(level)][0], False)
+        * uniform_average(b, HALVES[int(level)][1], False)
+        for level, a, b in A.tolist()
+    ]
+    assert found.tolist() == pytest.approx(expected, abs=1e-12)
+    joint = joint_average(CELLS, A, lambda x: x.exp().prod(-1))
+    assert joint.tolist() == pytest.approx(expected, abs=1e-9)
+    assert eval(repr(CELLS)) == CELLS
+    assert CELLS.within(LOWER, UPPER) == CELLS
+
+
+def test_gradients_of_centres() -> None:
+    A = torch.tensor([[0.25, 0.75], [0.75, 0.25]], dtype=torch.double, requires_grad=True)
+    levels = torch.ones(2, 1, dtype=torch.double)
+    assert torch.autograd.gradcheck(
+        lambda A: tensors_of(CELLS, torch.cat([levels, A], dim=-1)), (A,)
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ((3, 0.5, 0.5), "expected a level from 0 to 2 first"),
+        ((-1, 0.5, 0.5), "expected a level"),
+        ((0.5, 0.5, 0.5), "expected a level"),
+        ((1, 0.1, 0.5), "outside of X"),
+        ((math.nan, 0.5, 0.5), "finite"),
+    ],
+)
+def test_bad_cells(query: tuple[float, ...], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        CELLS.check_queries(torch.tensor([[0.0, 0.5, 0.5], query]))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"half_widths": ()}, "half_widths"),
+        ({"half_widths": ((0.5, 0.0),)}, r"half_widths\[0\].*> 0"),
+        ({"half_widths": ((0.5,),)}, "lower"),
+        ({"lower": None, "upper": None}, "expected the bounds"),
+        ({"num_nodes": 0}, "num_nodes"),
+    ],
+)
+def test_bad_trees(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        dataclasses.replace(CELLS, **fields)
+
+
+def test_a_numpy_number_is_a_number() -> None:
+    number = UniformBoxConditional(np.float64(0.1), num_columns=2)
+    assert number == UniformBoxConditional(0.1, num_columns=2)
+    assert UniformBoxConditional(np.array([0.1, 0.2])) == UniformBoxConditional((0.1, 0.2))
