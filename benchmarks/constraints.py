@@ -133,14 +133,13 @@ class BoTorchPerCost(Method):
         """The trial with the largest value."""
         models: list[Any] = [problem.model, *(c.fit() for c in problem.constraints)]
         bounds: dict[int, tuple[float | None, float | None]]
-        bounds = dict.fromkeys(range(1, len(models)), (0.0, None))
+        zeros = [bound.scale.to_model(0.0) for bound in problem.constraints]
+        bounds = {i: (zero, None) for i, zero in enumerate(zeros, start=1)}
         feasible = [t for t in problem.observed if min(t.metrics.values()) >= 0]
         of: AcquisitionFunction
         if feasible:
-            best = min(float(trial.outcome or 0.0) for trial in feasible)
-            of = LogConstrainedExpectedImprovement(
-                ModelListGP(*models), best, 0, bounds, maximize=False
-            )
+            best = max(problem.scale.to_model(float(trial.outcome or 0.0)) for trial in feasible)
+            of = LogConstrainedExpectedImprovement(ModelListGP(*models), best, 0, bounds)
         else:
             of = LogProbabilityOfFeasibility(ModelListGP(*models), bounds)
         point = problem.maximize(_PerCost(of, tasks()[self.task].cost), {}).point

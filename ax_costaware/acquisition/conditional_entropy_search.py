@@ -247,7 +247,7 @@ class _BoundInformation:
     """
 
     def __init__(self, bound: OutcomeConstraint, posterior: ExactPosterior, points: Tensor) -> None:
-        self._ends, self._posterior = bound.ends, posterior
+        self._ends, self._posterior = bound.scaled_ends, posterior
         self._moments = posterior.latent(points)
         self._joint_with_points = posterior.beside(posterior.latent.functionals(points))
 

@@ -7,7 +7,8 @@ acquisition functions that know a cost take :math:`\log P` as ``log_weight``.
 
 What is feasible is a *functional* of an outcome: its value at a point, at a point and the target
 fidelity, at a point and a time, an average, or an expectation over random inputs. ``Feasibility``
-asks for its mean and variance only. Outcomes and bounds are in raw units of the metric.
+asks for its mean and variance only. Bounds are given in the unit of the metric; its model, and what
+is read from it, is on an ``OutcomeScale``, by default that unit itself.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import torch
@@ -27,6 +29,7 @@ from torch import Tensor
 from ax_costaware.argument_checks import check_fields, finite_number, optional
 from ax_costaware.exceptions import InputError, unavailable
 from ax_costaware.models.fantasies import fantasized
+from ax_costaware.models.outcome_scale import OutcomeScale
 
 Moments: TypeAlias = Callable[[Tensor], tuple[Tensor, Tensor]]
 """Mean and variance of functionals, such as points ``... x d``: each ``...``, or ``... x m`` for an
@@ -64,7 +67,10 @@ class OutcomeConstraint:
     """Largest feasible value; None for no such bound."""
 
     fit: Callable[[], Model] = field(default=unavailable, compare=False, repr=False)
-    """Gives the model of the metric, fitted to its values in raw units."""
+    """Gives the model of the metric, fitted to its values on their scale."""
+
+    find_scale: Callable[[], OutcomeScale] = field(default=OutcomeScale, compare=False, repr=False)
+    """Gives that scale."""
 
     def __post_init__(self) -> None:
         check_fields(self, lower=optional(finite_number), upper=optional(finite_number))
@@ -81,11 +87,22 @@ class OutcomeConstraint:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Least and largest feasible value."""
+        """Least and largest feasible value, in the unit of the metric."""
         return (
             -math.inf if self.lower is None else self.lower,
             math.inf if self.upper is None else self.upper,
         )
+
+    @cached_property
+    def scale(self) -> OutcomeScale:
+        """The scale on which the model sees the metric."""
+        return self.find_scale()
+
+    @cached_property
+    def scaled_ends(self) -> tuple[float, float]:
+        """Least and largest feasible value, on the scale of the model."""
+        lower, upper = map(self.scale.to_model, self.ends)
+        return lower, upper
 
     def model(self, violated: Tensor | None = None) -> Model:
         """The model of the metric, after points ``k x d`` that count as observed out of bounds."""
@@ -97,26 +114,25 @@ class OutcomeConstraint:
         """The logarithm of the probability that a Gaussian outcome keeps to the bounds.
 
         Args:
-            mean: Posterior means, of any shape.
+            mean: Posterior means on the scale of the model, of any shape.
             variance: Posterior variances, of the same shape.
         """
-        sigma = variance.sqrt()
+        sigma, (lower, upper) = variance.sqrt(), self.scaled_ends
         if self.lower is None:
-            assert self.upper is not None
-            return log_ndtr((self.upper - mean) / sigma)
+            return log_ndtr((upper - mean) / sigma)
         if self.upper is None:
-            return log_ndtr((mean - self.lower) / sigma)
-        return log_prob_normal_in((self.lower - mean) / sigma, (self.upper - mean) / sigma)
+            return log_ndtr((mean - lower) / sigma)
+        return log_prob_normal_in((lower - mean) / sigma, (upper - mean) / sigma)
 
     def squared_excess(self, values: Tensor) -> Tensor:
-        """The square of how much values of the outcome are out of bounds."""
-        lower, upper = self.ends
+        """The square of how much values on the scale of the model are out of bounds."""
+        lower, upper = self.scaled_ends
         return (values - upper).clamp_min(0.0).square() + (lower - values).clamp_min(0.0).square()
 
     def violated(self, posterior: GPyTorchPosterior) -> Tensor:
         """The values next to the posterior means that are out of bounds by a standard deviation."""
         mean, sigma = posterior.mean, posterior.variance.sqrt()
-        lower, upper = self.ends
+        lower, upper = self.scaled_ends
         above, below = mean.clamp_min(upper + sigma), mean.clamp_max(lower - sigma)
         return torch.where(above - mean <= mean - below, above, below)
 
@@ -202,14 +218,16 @@ class Feasibility(Generic[Posterior]):
         Returns:
             A tensor ``n``.
         """
-        ends = [end for bound, _ in self.outcomes for end in bound.ends if math.isfinite(end)]
+        ends = [
+            end for bound, _ in self.outcomes for end in bound.scaled_ends if math.isfinite(end)
+        ]
         z = float(norm.ppf(feasibility_threshold ** (1 / max(len(ends), 1))))
         total = X.new_zeros(X.shape[:-1])
         for bound, told in self.outcomes:
             mean, variance, share = told(X)
             moved = (share * variance).sqrt()
             left = ((1.0 - share).clamp_min(_LEAST_SHARE) * variance).sqrt()
-            for sign, end in zip((-1.0, 1.0), bound.ends, strict=True):
+            for sign, end in zip((-1.0, 1.0), bound.scaled_ends, strict=True):
                 if math.isfinite(end):
                     total = total + log_ndtr((sign * (end - mean) - z * left) / moved)
         return total

@@ -57,56 +57,37 @@ class PointwiseAcquisition(AcquisitionFunction):
         """The values, ``n``, of points ``n x d``, differentiable."""
 
 
-class InUnits(AcquisitionFunction):
-    """An acquisition function in other units.
+class LogTail(AcquisitionFunction):
+    """A Gittins index that is logarithmic where it is far below its largest value.
+
+    The index falls with the cost of a feasible trial, beyond all numbers where hardly any is, so
+    that a local search would find no slope.
 
     Args:
-        acquisition: The acquisition function.
-        origin: What is zero.
-        unit: What is one, above it.
-    """
-
-    def __init__(self, acquisition: AcquisitionFunction, origin: float, unit: float) -> None:
-        super().__init__(model=acquisition.model)
-        self.acquisition, self.origin, self.unit = acquisition, origin, unit
-
-    def forward(self, X: Tensor) -> Tensor:
-        """Values of points ``b x 1 x d``: ``b``."""
-        value: Tensor = (self.acquisition(X) - self.origin) / self.unit
-        return value
-
-
-class Squashed(InUnits):
-    """One of feasible points, in logarithms where it is far below the largest value.
-
-    A Gittins index falls with the cost of a feasible trial, beyond all numbers where hardly any is.
-
-    Args:
-        acquisition: The acquisition function.
+        index: The index, of outcomes of order one.
+        largest: Its largest value, from which it is counted.
         log_probability: Of points ``... x d``, that they are feasible: ``...``.
-        least: The logarithm that it takes for the least.
-        origin: The largest value.
-        unit: What is one.
+        least: The logarithm that the index takes for the least; below it this counts alone.
     """
 
     def __init__(
         self,
-        acquisition: AcquisitionFunction,
+        index: AcquisitionFunction,
+        largest: float,
         log_probability: Callable[[Tensor], Tensor],
         least: float,
-        origin: float,
-        unit: float,
     ) -> None:
-        super().__init__(acquisition, origin, unit)
+        super().__init__(model=index.model)
+        self.index, self.largest = index, largest
         self.log_probability, self.least = log_probability, least
 
     @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
         """Values of points ``b x 1 x d``: ``b``."""
-        value = super().forward(X)
-        squashed = torch.where(value < -1, -1 - (-value).clamp_min(1).log(), value)
+        value = self.index(X) - self.largest
+        tail = torch.where(value < -1, -1 - (-value).clamp_min(1).log(), value)
         rest: Tensor = (self.log_probability(X.squeeze(-2)) - self.least).clamp_max(0.0)
-        return squashed + rest
+        return tail + rest
 
 
 def takes_its_inputs(acquisition: Class) -> Class:

@@ -236,8 +236,9 @@ def _posterior(
     X[:, : len(grids)] = torch.from_numpy(mesh.reshape(len(X), -1))
     with torch.no_grad():
         moments = posterior(problem).latent(X.to(problem.space.bounds))
+    moments = problem.scale.moments(*moments)
     mean, variance = (moment.reshape(shape).cpu() for moment in moments)
-    return problem.sign * mean.numpy(), variance.sqrt().numpy()
+    return mean.numpy(), variance.sqrt().numpy()
 
 
 def _queries(problem: Problem, method: Targets) -> tuple[pd.DataFrame, Array, Array]:

@@ -41,9 +41,10 @@ class ExpectedValue(NamedTuple):
 def expected_values(space: QuerySpace, points: Tensor, sets: Sequence[int]) -> list[ExpectedValue]:
     """Expected objective of some control sets, by index, each set as at one of ``n x d`` points."""
     names = [space.method.names[i] for i in sets]
+    moments = space.problem.scale.moments(*space.expectations(points, sets))
     return [
         ExpectedValue(name, float(mean), float(variance) ** 0.5)
-        for name, mean, variance in zip(names, *space.expectations(points, sets), strict=True)
+        for name, mean, variance in zip(names, *moments, strict=True)
     ]
 
 

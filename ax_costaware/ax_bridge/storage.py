@@ -21,8 +21,6 @@ from ax.exceptions.core import UserInputError
 from ax.exceptions.storage import JSONEncodeError
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.storage.botorch_modular_registry import (
-    CLASS_TO_REGISTRY,
-    CLASS_TO_REVERSE_REGISTRY,
     register_acquisition_function,
     register_mll,
     register_model,
@@ -34,14 +32,12 @@ from ax.storage.runner_registry import CORE_RUNNER_REGISTRY, register_runners
 from ax.utils.common.serialization import serialize_init_args
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
-from botorch.models.transforms.outcome import OutcomeTransform
 
 from ax_costaware import acquisition, core, costs, laws, methods, models, space
 from ax_costaware.ax_bridge.node import BudgetExhausted, CostAwareNode
 from ax_costaware.ax_bridge.stopping import GittinsStoppingStrategy
 from ax_costaware.ax_bridge.stored_expressions import PREFIX, check_databases
 from ax_costaware.ax_bridge.turns import CostAwareStrategy
-from ax_costaware.models.standardize import StandardizeAnyScale
 
 VALUE_OBJECTS: tuple[type, ...] = (
     space.Choice,
@@ -153,10 +149,6 @@ def register_all() -> None:
     for model in _classes(models, Model):
         register_model(model)
     register_mll(models.DenseMarginalLogLikelihood)
-    # Ax has no function for a class of this kind.
-    name = StandardizeAnyScale.__name__
-    CLASS_TO_REGISTRY[OutcomeTransform][StandardizeAnyScale] = name
-    CLASS_TO_REVERSE_REGISTRY[OutcomeTransform][name] = StandardizeAnyScale
     for acquisition_function in _classes(acquisition, AcquisitionFunction):
         register_acquisition_function(acquisition_function)
     check_databases()

@@ -39,8 +39,7 @@ from ax_costaware.core.method import Method
 from ax_costaware.core.model import winsorized
 from ax_costaware.core.problem import reproducible
 from ax_costaware.models import DenseMarginalLogLikelihood
-from ax_costaware.models.factor import any_unit
-from ax_costaware.models.standardize import StandardizeAnyScale
+from ax_costaware.models.outcome_scale import OutcomeScale
 
 
 def adapter_of(experiment: Experiment, loop: Loop, problem: Problem) -> TorchAdapter:
@@ -116,9 +115,9 @@ def _realized(experiment: Experiment, problem: Problem) -> Experiment:
 def _spec_of(loop: Loop, problem: Problem) -> SurrogateSpec:
     """Return Ax's surrogate of the method's models."""
     method, space = loop.method, problem.space
-    objective = (method.model_now(problem) or loop.options).within(space)
+    objective = (method.model_now(problem) or loop.options).within(space).on(problem.scale)
     besides = {
-        bound.metric: [_config_of(method.model_besides(problem).within(space))]
+        bound.metric: [_config_of(method.model_besides(problem).within(space).on(bound.scale))]
         for bound in problem.constraints
     }
     return SurrogateSpec(
@@ -140,7 +139,6 @@ def _config_of(model: ModelOptions) -> ModelConfig:
     return ModelConfig(
         botorch_model_class=model.model_class,
         model_options=dict(model.options),
-        outcome_transform_classes=[StandardizeAnyScale] if model.is_fitted else None,
         name=model.name,
         **more,
     )
@@ -177,33 +175,63 @@ class _Hide(Transform):
 
 
 class _Generator(BoTorchGenerator):
-    """Fits as the loop does: outliers of the objective are clipped, and randomness has a seed."""
+    """Fits as the loop does: on the same scale, and randomness has a seed.
+
+    Outliers of the objective are clipped. Smaller outcomes are smaller on the scale, too, so that
+    signs of Ax's sensitivities are those of the outcomes.
+    """
 
     def __init__(self, problem: Problem, method: Method, spec: SurrogateSpec) -> None:
         super().__init__(surrogate_spec=spec, refit_on_cv=False, warm_start_refit=False)
         self._problem, self._method = problem, method
+        self._scales: dict[str, OutcomeScale] = {
+            problem.objective: replace(problem.scale, sign=1.0),
+            **{bound.metric: bound.scale for bound in problem.constraints},
+        }
 
     def fit(self, datasets: Sequence[SupervisedDataset], *args: Any, **kwargs: Any) -> None:
         """Fit the surrogate."""
         with reproducible(self._method.seed):
-            super().fit([self._clipped(data) for data in datasets], *args, **kwargs)
+            super().fit([self._scaled(self._clipped(data)) for data in datasets], *args, **kwargs)
+
+    def cross_validate(
+        self, datasets: Sequence[SupervisedDataset], *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Return predictions of points by surrogates of a part of the data."""
+        return super().cross_validate([self._scaled(data) for data in datasets], *args, **kwargs)
 
     def _clipped(self, data: SupervisedDataset) -> SupervisedDataset:
         if data.outcome_names != [self._problem.objective] or not self._method.winsorize:
             return data
-        return SupervisedDataset(
-            data.X,
-            winsorized(data.Y, self._problem.minimize, self._method.winsorize_iqr),
-            Yvar=data.Yvar,
-            feature_names=data.feature_names,
-            outcome_names=data.outcome_names,
-            group_indices=data.group_indices,
+        return _with_outcomes(
+            data, winsorized(data.Y, self._problem.minimize, self._method.winsorize_iqr)
         )
 
+    def _scaled(self, data: SupervisedDataset) -> SupervisedDataset:
+        scale = self._scales[data.outcome_names[0]]
+        Yvar = None if data.Yvar is None else data.Yvar / scale.unit**2
+        return _with_outcomes(data, scale.to_model(data.Y), Yvar)
+
     def predict(self, X: Tensor, use_posterior_predictive: bool = False) -> tuple[Tensor, Tensor]:
-        """Return means and covariances, in any unit of the outcomes."""
-        with any_unit():
-            return super().predict(X, use_posterior_predictive)
+        """Return means and covariances in the units of the outcomes."""
+        mean, covariance = super().predict(X, use_posterior_predictive)
+        scales = [self._scales[name] for name in self.surrogate.outcomes]
+        units = mean.new_tensor([scale.unit for scale in scales])
+        locations = mean.new_tensor([scale.location for scale in scales])
+        return locations + units * mean, covariance * units.unsqueeze(-1) * units
+
+
+def _with_outcomes(
+    data: SupervisedDataset, Y: Tensor, Yvar: Tensor | None = None
+) -> SupervisedDataset:
+    return SupervisedDataset(
+        data.X,
+        Y,
+        Yvar=data.Yvar if Yvar is None else Yvar,
+        feature_names=data.feature_names,
+        outcome_names=data.outcome_names,
+        group_indices=data.group_indices,
+    )
 
 
 class _Adapter(TorchAdapter):
@@ -241,7 +269,9 @@ class _Adapter(TorchAdapter):
         trials = [t for t in trials if method.is_deployable(problem, t.inputs)] or trials
         means, variances = method.expected(problem, [t.parameters for t in trials])
         chances = method.log_chances(problem, [trial.inputs for trial in trials])
-        best = feasible_first(problem.sign * means, chances, method.feasibility_threshold)[0]
+        best = feasible_first(problem.scale.to_model(means), chances, method.feasibility_threshold)[
+            0
+        ]
         metric = problem.objective
         prediction = ({metric: float(means[best])}, {metric: {metric: float(variances[best])}})
         return self._of.trials[trials[best].index].arms[0], prediction

@@ -312,7 +312,7 @@ def avoiding_repeats(
 
 def has_much_noise(problem: Problem) -> bool:
     """Whether the model takes a large part of what outcomes differ by for noise."""
-    outcomes = [trial.outcome or 0.0 for trial in problem.observed]
+    outcomes = [problem.scale.to_model(trial.outcome or 0.0) for trial in problem.observed]
     with torch.no_grad():
         noise = float(problem.posterior.noise)
     return noise > _MUCH**2 * statistics.pvariance(outcomes)

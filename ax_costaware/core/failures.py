@@ -27,6 +27,7 @@ from ax_costaware.core.history import NEVER_RUN
 from ax_costaware.core.model import ModelOptions
 from ax_costaware.core.problem import Problem, Stop
 from ax_costaware.models.fantasies import fantasized
+from ax_costaware.models.outcome_scale import OutcomeScale
 from ax_costaware.space.parameters import Row
 
 _NEAR = 0.1
@@ -83,11 +84,10 @@ def with_failures_as_median(problem: Problem, points: Tensor, most: float, often
         most: As of ``after_failures``.
         often: How often each of them counts as observed.
     """
-    middling = statistics.median(float(trial.outcome or 0.0) for trial in problem.observed)
+    outcome = statistics.median(float(trial.outcome or 0.0) for trial in problem.observed)
+    middling = problem.scale.to_model(outcome)
     fitted, X = problem.fit, points.repeat(often, 1)
-    return replace(
-        problem, fit=lambda: after_failures(fitted(), X, middling, most, problem.minimize)
-    )
+    return replace(problem, fit=lambda: after_failures(fitted(), X, middling, most))
 
 
 def failures_as_constraint(
@@ -115,15 +115,15 @@ def failures_as_constraint(
     X = torch.cat([problem.space.encode(failed), problem.evaluated])
     outcomes = (torch.arange(len(X)) < len(failed)).to(X)
 
+    scale = OutcomeScale.of(outcomes)
+
     def fit() -> Model:
-        return ModelOptions().fitted(X, outcomes, problem.space.bounds)
+        return ModelOptions().fitted(X, scale.to_model(outcomes), problem.space.bounds)
 
-    return (OutcomeConstraint("failed", upper=0.5, fit=fit),)
+    return (OutcomeConstraint("failed", upper=0.5, fit=fit, find_scale=lambda: scale),)
 
 
-def after_failures(
-    model: Model, X: Tensor, middling: float, most: float, minimize: bool = False
-) -> Model:
+def after_failures(model: Model, X: Tensor, middling: float, most: float) -> Model:
     """The model after points where a trial failed, so that the next one looks elsewhere.
 
     Each point counts as observed, with the mean noise variance, at its posterior mean or at
@@ -133,11 +133,10 @@ def after_failures(
     data it makes up for elsewhere. Hyperparameters stay as they are.
 
     Args:
-        model: A fitted Gaussian process of one outcome.
+        model: A fitted Gaussian process of one outcome, of which larger values are better.
         X: Points ``k x d``, in the model's units.
         middling: The value that no failed point is taken to be better than, in outcome units.
         most: By how many posterior standard deviations it may be worse than its mean.
-        minimize: Whether smaller outcomes are better.
 
     Returns:
         A model of its own; or ``model`` itself if it is of a kind that takes no observations.
@@ -145,7 +144,7 @@ def after_failures(
 
     def outcome(posterior: GPyTorchPosterior) -> Tensor:
         mean: Tensor = posterior.mean
-        bound = mean.clamp_min(middling) if minimize else mean.clamp_max(middling)
+        bound = mean.clamp_max(middling)
         if math.isfinite(most):
             far = most * posterior.variance.sqrt()
             bound = bound.clamp(mean - far, mean + far)

@@ -33,6 +33,7 @@ from ax_costaware.core.problem import (
     reproducible,
 )
 from ax_costaware.exceptions import InputError
+from ax_costaware.models.outcome_scale import OutcomeScale
 from ax_costaware.space.parameters import Value
 
 
@@ -51,20 +52,31 @@ class Loop:
     options: ModelOptions
     """What to model the objective with."""
 
-    _fitted: dict[str | None, tuple[object, Model]] = field(default_factory=dict, init=False)
+    _fitted: dict[str | None, tuple[object, OutcomeScale, Model]] = field(
+        default_factory=dict, init=False
+    )
 
     def prepared(self, problem: Problem) -> Problem:
         """Return a problem with its model, an optimizer and a quasi-random design."""
 
         def fit(metric: str | None = None) -> Model:
-            return self._model(made, metric)
+            return self._fit(made, metric)[1]
+
+        def find_scale(metric: str | None = None) -> OutcomeScale:
+            return self._fit(made, metric)[0]
 
         made: Problem = replace(
             problem,
             constraints=tuple(
-                replace(bound, fit=partial(fit, bound.metric)) for bound in problem.constraints
+                replace(
+                    bound,
+                    fit=partial(fit, bound.metric),
+                    find_scale=partial(find_scale, bound.metric),
+                )
+                for bound in problem.constraints
             ),
             fit=fit,
+            find_scale=find_scale,
             maximize=lambda *args: maximize(made, *args),
             draw=lambda: next(design),
         )
@@ -161,8 +173,8 @@ class Loop:
             is_final=False,
         )
 
-    def _model(self, problem: Problem, metric: str | None) -> Model:
-        """Return the model of the objective (None), or of another outcome.
+    def _fit(self, problem: Problem, metric: str | None) -> tuple[OutcomeScale, Model]:
+        """Return the model of the objective (None) or of another outcome, and the outcome's scale.
 
         Raises:
             InputError: If no trial has a value of that outcome, or an input is no number.
@@ -199,11 +211,13 @@ class Loop:
             Y = X.new_tensor(values)
             if metric is None and method.winsorize:
                 Y = winsorized(Y, problem.minimize, method.winsorize_iqr)
-            Yvar = None if variances is None else X.new_tensor(variances)
+            scale = options.scale_of(Y, metric is None and problem.minimize)
+            Yvar = None if variances is None else X.new_tensor(variances) / scale.unit**2
             with reproducible(method.seed):
-                made = options.within(problem.space).fitted(X, Y, bounds, Yvar)
-            self._fitted[metric] = key, made
-        return self._fitted[metric][1]
+                options = options.within(problem.space).on(scale)
+                made = options.fitted(X, scale.to_model(Y), bounds, Yvar)
+            self._fitted[metric] = key, scale, made
+        return self._fitted[metric][1:]
 
 
 _NOT_TRIED = frozenset({"FAILED", "ABANDONED"})

@@ -27,7 +27,7 @@ from ax_costaware.argument_checks import (
 from ax_costaware.core.account import Budgeted, Money, expected_costs
 from ax_costaware.core.failures import is_near_failures
 from ax_costaware.core.history import PastTrial
-from ax_costaware.core.model import GIVEN, FixedHyperparameters, ModelOptions
+from ax_costaware.core.model import FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Best, Decision, Problem, Stop
 from ax_costaware.core.trial_times import TrialTimes
 from ax_costaware.costs.cost_model import SAME_VALUE
@@ -201,7 +201,7 @@ class Method(Budgeted, ABC):
             InputError: If the method cannot use that.
         """
         if isinstance(given, FixedHyperparameters):
-            return ModelOptions(GIVEN, FixedHyperparameterGP, given.options, is_fitted=False)
+            return given.of(FixedHyperparameterGP)
         return given or ModelOptions()
 
     def settled(self, models: Sequence[ModelOptions]) -> Self:
@@ -316,8 +316,8 @@ class Method(Budgeted, ABC):
             One of each for every row, in the objective's own unit and sign.
         """
         with torch.no_grad():
-            mean, variance = problem.posterior.mixture(self.model_points(problem, rows))
-        return problem.sign * mean, variance
+            moments = problem.posterior.mixture(self.model_points(problem, rows))
+        return problem.scale.moments(*moments)
 
     def log_chances(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
         """How likely trials at some parameterizations are to keep to all outcome constraints.
@@ -368,7 +368,7 @@ class Method(Budgeted, ABC):
         firsts = [i for i, row in enumerate(rows) if row not in rows[:i]]
         rows, trials = [rows[i] for i in firsts], [trials[i] for i in firsts]
         mean, variance = self.expected(problem, rows)
-        compared = problem.sign * mean
+        compared = -mean if problem.minimize else mean
         if self.risk_aversion:
             compared = compared - self.risk_aversion * variance.sqrt()
         log_chances = self.log_chances(problem, rows)

@@ -1,11 +1,12 @@
 """What a method models with: a class of BoTorch models and its options, given or fitted.
 
-Outcomes are in raw units of the objective, so that thresholds and recommendations need no
-conversion; a model that is fitted standardises them inside.
+A model sees outcomes on an ``OutcomeScale``: standardized ones if it is fitted, and else in units
+of the prior that is given.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -33,7 +34,7 @@ from ax_costaware.argument_checks import (
 )
 from ax_costaware.exceptions import InputError
 from ax_costaware.models import DefaultGP, DenseMarginalLogLikelihood
-from ax_costaware.models.standardize import StandardizeAnyScale
+from ax_costaware.models.outcome_scale import OutcomeScale
 from ax_costaware.space.space import Space
 
 GIVEN = "FixedHyperparameters"
@@ -88,9 +89,26 @@ class FixedHyperparameters:
         )
 
     @property
+    def scale(self) -> OutcomeScale:
+        """The scale on which the prior mean is zero, and the prior variance is one."""
+        return OutcomeScale(self.mean, math.sqrt(self.outputscale))
+
+    def of(self, model_class: type[Model], **options: Any) -> ModelOptions:
+        """Return a model with them.
+
+        Args:
+            model_class: A class that takes them, such as ``FixedHyperparameterGP``.
+            options: Its further options.
+        """
+        given = {**options, **self.options}
+        return ModelOptions(GIVEN, model_class, given, is_fitted=False, given_scale=self.scale)
+
+    @property
     def options(self) -> dict[str, Any]:
-        """Them as a model's options; a list, since JSON has no tuples."""
+        """Them as a model's options, on ``scale``; a list, since JSON has no tuples."""
         found = asdict(self)
+        found |= {"mean": 0.0, "outputscale": 1.0}
+        found["noise_variance"] = self.noise_variance / self.outputscale
         if self.kernel == "squared_exponential":
             del found["kernel"]
         if isinstance(self.lengthscale, tuple):
@@ -116,7 +134,10 @@ class ModelOptions:
     """Further arguments of its constructor."""
 
     is_fitted: bool = True
-    """Whether hyperparameters are fitted, to standardised outcomes."""
+    """Whether hyperparameters are fitted."""
+
+    given_scale: OutcomeScale = field(default_factory=OutcomeScale)
+    """The scale on which hyperparameters are given, where none are fitted."""
 
     covar_module_class: type[Kernel] | None = None
     """The class of the kernel; None for the model's own."""
@@ -149,14 +170,28 @@ class ModelOptions:
             return self
         return replace(self, options={**self.options, "choices": space.blocks})
 
+    def scale_of(self, outcomes: Tensor, minimize: bool) -> OutcomeScale:
+        """Return the scale of ``n`` outcomes, of which smaller ones may be better."""
+        if self.is_fitted:
+            return OutcomeScale.of(outcomes, minimize)
+        return replace(self.given_scale, sign=-1.0 if minimize else 1.0)
+
+    def on(self, scale: OutcomeScale) -> ModelOptions:
+        """Return them with the noise variance of queries, a function, on the outcome's scale."""
+        noise = self.options.get("noise")
+        if not callable(noise):
+            return self
+        scaled = {"noise": lambda A: noise(A) / scale.unit**2}
+        return replace(self, options={**self.options, **scaled})
+
     def fitted(self, X: Tensor, Y: Tensor, bounds: Tensor, Yvar: Tensor | None = None) -> Model:
         """The model of some data.
 
         Args:
             X: ``n x d`` points.
-            Y: ``n`` outcomes in raw units.
+            Y: ``n`` outcomes on their scale.
             bounds: ``2 x d`` bounds of the columns, by which inputs are scaled.
-            Yvar: ``n`` known noise variances; None: fitted, or given.
+            Yvar: ``n`` known noise variances on that scale; None: fitted, or given.
         """
         model_class = self.model_class or SingleTaskGP
         data = SupervisedDataset(
@@ -169,8 +204,8 @@ class ModelOptions:
         arguments: dict[str, Any] = model_class.construct_inputs(data, **self.options)
         if self.normalizes:
             arguments["input_transform"] = Normalize(X.shape[-1], bounds=bounds)
-        if self.is_fitted:
-            arguments["outcome_transform"] = StandardizeAnyScale(1)
+        if self.is_fitted:  # what was given knows no transform
+            arguments["outcome_transform"] = None
         if self.covar_module_class is not None:
             arguments["covar_module"] = self._kernel(X)
         model = model_class(**arguments)

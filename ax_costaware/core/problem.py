@@ -1,8 +1,9 @@
 """What one decision is made from, and what it is.
 
 A ``Problem`` holds the trials so far, what is under way, what the caller fixed, the fitted model,
-an optimizer of acquisition functions, and a quasi-random design. No rule is in it. The direction of
-the objective is applied here, when a problem is made, and when a decision is recorded.
+an optimizer of acquisition functions, and a quasi-random design. No rule is in it. Models see
+outcomes on an ``OutcomeScale``, whose values are to be maximized; a decision is recorded in the
+objective's own unit and sign.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
-from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
 from botorch.models.model import Model
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
@@ -28,6 +28,7 @@ from ax_costaware.acquisition.optimize import Optimum
 from ax_costaware.core.history import PastTrial
 from ax_costaware.exceptions import unavailable
 from ax_costaware.models.fantasies import fantasized
+from ax_costaware.models.outcome_scale import OutcomeScale
 from ax_costaware.models.posterior import FunctionalPosterior
 from ax_costaware.space.finite_spaces import all_points, untried
 from ax_costaware.space.parameters import Row, Value
@@ -127,7 +128,10 @@ class Problem:
     """Pairs that were gathered while the experiment runs."""
 
     fit: Callable[[], Model] = unavailable
-    """Gives the model, fitted to the outcomes in raw units."""
+    """Gives the model, fitted to the outcomes on their scale."""
+
+    find_scale: Callable[[], OutcomeScale] = unavailable
+    """Gives the scale of the outcomes that the model is fitted to."""
 
     maximize: Maximize = unavailable
     """Maximizes an acquisition function."""
@@ -147,9 +151,14 @@ class Problem:
         return fantasized(model, points.repeat(_OFTEN, 1))
 
     @cached_property
+    def scale(self) -> OutcomeScale:
+        """The scale on which the model sees outcomes: of order one, and larger is better."""
+        return self.find_scale()
+
+    @cached_property
     def posterior(self) -> FunctionalPosterior:
-        """Its posterior, after which larger is better; what is under way is not in it."""
-        return FunctionalPosterior.of(self.model, self.direction)
+        """The model's posterior; what is under way is not in it."""
+        return FunctionalPosterior.of(self.model)
 
     @cached_property
     def feasibility(self) -> Feasibility[FunctionalPosterior] | None:
@@ -206,23 +215,6 @@ class Problem:
     def goal(self) -> str:
         """What is to be maximised, as Ax writes it: what a price is in units of."""
         return f"{'-' if self.minimize else ''}{self.objective}"
-
-    @property
-    def sign(self) -> float:
-        """Turns values of the objective into such that are to be maximised, and back."""
-        return -1.0 if self.minimize else 1.0
-
-    @property
-    def direction(self) -> PosteriorTransform | None:
-        """Posterior transform after which larger is better."""
-        if not self.minimize:
-            return None
-        return ScalarizedPosteriorTransform(weights=torch.tensor([-1.0], dtype=torch.double))
-
-    @property
-    def acquisition_inputs(self) -> dict[str, Any]:
-        """What BoTorch's acquisition functions are told of the direction and what is under way."""
-        return {"posterior_transform": self.direction, "X_pending": self.X_pending}
 
     @property
     def observed(self) -> list[PastTrial]:
@@ -366,7 +358,7 @@ class Decision:
     """What else is stored beside it: whether to ``measure``, the ``control_set``, and so on."""
 
     value: float | None = None
-    """Value of what was maximised; None where nothing was."""
+    """Value of what was maximised, on the scale of the model; None where nothing was."""
 
     phase: str = "rule"
     """``"initial"`` for a trial of the initial design, else ``"rule"``."""

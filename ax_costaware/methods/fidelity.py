@@ -240,7 +240,7 @@ class MultiFidelity(PricedMethod):
             best,
             weighed,
             self._log_weight(problem),
-            **problem.acquisition_inputs,
+            X_pending=problem.X_pending,
             risk_aversion=self.risk_aversion,
         )
         try:
@@ -253,7 +253,8 @@ class MultiFidelity(PricedMethod):
         # That a trial is worth its cost was said before it came back to one that runs.
         is_asked = bool(problem.undelivered) or not problem.known
         if self.lmbda is not None and best is not None and is_asked:
-            stops, reason = ImprovementPerCostStop().decide(found.value, self.lmbda)
+            log_gain = found.value + math.log(problem.scale.unit)
+            stops, reason = ImprovementPerCostStop().decide(log_gain, self.lmbda)
             if stops:
                 return replace(self._stop(search, reason), is_final=False)
         return self._decision(search, worth, found, incumbent)
@@ -300,6 +301,7 @@ class MultiFidelity(PricedMethod):
         earlier = continued_trial(self, problem, row) if self.resumes else None
         with torch.no_grad():
             mean, variance, share = (float(moment[0]) for moment in worth.moments(X))
+        mean, variance = problem.scale.moments(mean, variance)
         trial = None if incumbent.trial is None else problem.observed[incumbent.trial].index
         declared = self.cost_at(row)
         if earlier is not None and declared is not None:
@@ -307,7 +309,7 @@ class MultiFidelity(PricedMethod):
         declared = self.with_switching_cost(problem, row, declared)
         if declared is None or declared <= 0:
             declared = search.cost_at(found.point)
-        gain = None if worth.best_f is None else math.exp(found.value)
+        gain = None if worth.best_f is None else problem.scale.unit * math.exp(found.value)
         why = self._why(problem, row, gain, share**0.5, incumbent)
         if earlier is not None:
             why += f" It goes on from trial {earlier.index}."
@@ -325,9 +327,9 @@ class MultiFidelity(PricedMethod):
             details={
                 "improvement_per_cost": gain,
                 "correlation": share**0.5,
-                "mean": problem.sign * mean,
+                "mean": mean,
                 "standard_deviation": variance**0.5,
-                "incumbent": problem.sign * incumbent.value,
+                "incumbent": problem.scale.from_model(incumbent.value),
                 "incumbent_trial": trial,
                 "lambda": self.lmbda,
                 **probabilities,
@@ -361,7 +363,7 @@ class MultiFidelity(PricedMethod):
                 f"likely to show to be, per cost. The likeliest so far, {named}, have a "
                 f"probability of {chance}. {told}"
             )
-        best = f"{problem.sign * incumbent.value:.6g}"
+        best = f"{problem.scale.from_model(incumbent.value):.6g}"
         return (
             f"It is expected to improve what can be counted on at {target} by {gain:.3g} per unit "
             f"of cost, more than any other. {told} That is {best} so far, "

@@ -38,7 +38,6 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.laws import Conditional
 from ax_costaware.models.average_kernel import AverageKernel, latent_columns
 from ax_costaware.models.configurable_gp import search_by_logarithms
-from ax_costaware.models.standardize import StandardizeAnyScale
 
 _LEAST_OUTPUTSCALE = 0.02
 """In variances of the averages. The function cannot vary less than they do, but for their noise."""
@@ -48,6 +47,9 @@ Noise = float | Tensor | npt.NDArray[Any] | Sequence[float] | Callable[[Tensor],
 
 _LEAST_NOISE = 1.001e-3
 """Least standard error of a data set's averages, as a part of their standard deviation."""
+
+_LEAST_SPREAD = 1e-8
+"""Standard deviation below which averages are taken for equal."""
 
 
 class ConditionalMeanProcess(SingleTaskGP):
@@ -246,8 +248,8 @@ class ConditionalMeanProcess(SingleTaskGP):
             # GPyTorch would raise it, too, with a warning.
             Y = training_data.Y
             spread = float(Y.std()) if len(Y) > 1 else 0.0
-            # Functionals that are equal are not scaled.
-            spread = spread if spread >= StandardizeAnyScale.least_deviation(Y) else 1.0
+            # BoTorch's Standardize does not scale averages that are equal.
+            spread = spread if spread >= _LEAST_SPREAD else 1.0
             given = inputs.get("noise")
             if callable(given):  # what is known of queries that were not asked
                 inputs["noise_of_query"] = given

@@ -33,7 +33,6 @@ from botorch.models.transforms.input import (
     Warp,
 )
 from botorch.models.transforms.outcome import OutcomeTransform, Standardize
-from gpytorch import settings
 from gpytorch.kernels import Kernel
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
 from gpytorch.means import ConstantMean, Mean, ZeroMean
@@ -42,7 +41,6 @@ from torch import Tensor
 
 from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.models.kernels import FixedKernel, SeparableKernel
-from ax_costaware.models.standardize import StandardizeAnyScale
 
 _LEAST_VARIANCE = 1e-12
 """Variances are kept above this part of the prior variance: the root has a gradient there."""
@@ -278,10 +276,9 @@ def _affine_transform(
     scale, offset = torch.ones(()), torch.zeros(())
     outcome: OutcomeTransform | None = getattr(model, "outcome_transform", None)
     if outcome is not None:
-        if type(outcome) not in (Standardize, StandardizeAnyScale):
+        if type(outcome) is not Standardize:
             return None
-        standardize = cast(Standardize, outcome)
-        stds, means = standardize.stdvs, standardize.means
+        stds, means = outcome.stdvs, outcome.means
         if means.numel() != 1:
             return None
         scale, offset = stds.detach().reshape(()), means.detach().reshape(())
@@ -308,11 +305,6 @@ def is_made_of(transform: InputTransform | None, kinds: Sequence[type[InputTrans
         return all(is_made_of(cast(InputTransform, part), kinds) for part in transform.values())
     # `type(...) in`: a subclass may mix columns.
     return transform is None or type(transform) in kinds
-
-
-def any_unit() -> settings.min_variance:
-    """Where variances are read without GPyTorch's floor, which is in the square of a unit."""
-    return settings.min_variance(float_value=0.0, double_value=0.0, half_value=0.0)
 
 
 def untransformed(transform: InputTransform | None, X: Tensor) -> Tensor:

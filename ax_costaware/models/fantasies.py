@@ -23,7 +23,7 @@ from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from torch import Tensor
 
 from ax_costaware.exceptions import UnsupportedInputError
-from ax_costaware.models.factor import any_unit, only_model
+from ax_costaware.models.factor import only_model
 
 
 class _MeanSampler(MCSampler):
@@ -95,8 +95,7 @@ def fantasized(
         points = X.expand(*model.batch_shape, *X.shape)
         # The caches that an exact GP conditions are filled by this.
         posterior = model.posterior(X if is_ensemble(model) else points)
-        with any_unit():
-            Y = outcome(cast(GPyTorchPosterior, posterior))
+        Y = outcome(cast(GPyTorchPosterior, posterior))
         options: dict[str, Any] = {}
         if isinstance(model.likelihood, FixedNoiseGaussianLikelihood):
             noise = model.likelihood.noise.mean(dim=-1, keepdim=True)

@@ -35,6 +35,8 @@ from typing import Any
 
 import torch
 from botorch.models.transforms.input import Normalize
+from botorch.models.transforms.outcome import OutcomeTransform
+from botorch.utils.types import DEFAULT, _DefaultType
 from gpytorch.constraints import Interval
 from gpytorch.kernels import Kernel
 from gpytorch.priors import NormalPrior
@@ -49,7 +51,6 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.models.choice_kernel import shared_lengthscales
 from ax_costaware.models.configurable_gp import ConfigurableGP, search_by_logarithms
 from ax_costaware.models.kernels import matern_correlation, squared_distances
-from ax_costaware.models.standardize import StandardizeAnyScale
 
 _EPSILON = 1e-3
 """Distance from the target below which a bias falls linearly: the slope of a power is infinite."""
@@ -244,7 +245,7 @@ class FidelityGP(ConfigurableGP):
             ``train_X``; several columns are a one-hot block. -1 is the last one, as in BoTorch.
         bounds: ``2 x d`` bounds, by which columns are scaled to the unit cube.
         train_Yvar: ``n x 1`` known noise variances; None: fitted.
-        outcome_transform: By default outcomes are standardised.
+        outcome_transform: As of ``SingleTaskGP``, which standardises outcomes by default.
         own: Include a per-configuration effect shared across fidelities, if some inputs were tried
             at several fidelities.
         choices: The columns of each one-hot choice, which share their length-scales.
@@ -265,7 +266,7 @@ class FidelityGP(ConfigurableGP):
         fidelities: Sequence[Mapping[int, float]],
         bounds: Tensor,
         train_Yvar: Tensor | None = None,
-        outcome_transform: Any = None,
+        outcome_transform: OutcomeTransform | _DefaultType | None = DEFAULT,
         own: bool = False,
         choices: Sequence[Sequence[int]] = (),
     ) -> None:
@@ -280,7 +281,7 @@ class FidelityGP(ConfigurableGP):
             train_Y,
             train_Yvar,
             covar_module=kernel,
-            outcome_transform=outcome_transform or StandardizeAnyScale(1),
+            outcome_transform=outcome_transform,
             input_transform=Normalize(d, bounds=bounds),
         )
         search_by_logarithms(self)

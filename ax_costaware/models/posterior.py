@@ -46,7 +46,7 @@ from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.models.average_kernel import AverageKernel
 from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
 from ax_costaware.models.expectation import check_one_outcome, expectation_posterior, joint_moments
-from ax_costaware.models.factor import GPFactor, any_unit, least, only_model, untransformed
+from ax_costaware.models.factor import GPFactor, least, only_model, untransformed
 from ax_costaware.models.fantasies import with_pending
 from ax_costaware.models.fourier_path import FourierPath
 from ax_costaware.models.functionals import (
@@ -527,8 +527,7 @@ class ModelPosterior(FunctionalPosterior):
     def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Return mean and variance, ``...`` each (``... x m`` for an ensemble)."""
         posterior = self._posterior(X.unsqueeze(-2))
-        with any_unit():
-            mean, variance = posterior.mean, posterior.variance
+        mean, variance = posterior.mean, posterior.variance
         check_one_outcome(mean, 1)
         variance = variance.clamp_min(least(variance))
         return mean.squeeze(-1).squeeze(-1), variance.squeeze(-1).squeeze(-1)
@@ -558,9 +557,8 @@ class ModelPosterior(FunctionalPosterior):
     def noise(self) -> Tensor:
         """Variance of the observation noise, in raw units: what it adds to that of a point."""
         X = self.observed[:1]
-        with any_unit():
-            noisy = self._posterior(X, observation_noise=True).variance
-            added = noisy - self._posterior(X).variance
+        noisy = self._posterior(X, observation_noise=True).variance
+        added = noisy - self._posterior(X).variance
         return added.mean().clamp_min(0.0)
 
     def joint(self, X: Tensor) -> tuple[Tensor, Tensor]:

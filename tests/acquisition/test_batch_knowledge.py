@@ -27,7 +27,6 @@ from ax_costaware.acquisition.partial_query import QueryNodes
 from ax_costaware.acquisition.starts import SearchDomain
 from ax_costaware.laws import Uniform, sobol_nodes
 from ax_costaware.models.posterior import FunctionalPosterior, ModelPosterior
-from ax_costaware.models.standardize import StandardizeAnyScale
 
 NOISE = 0.04
 
@@ -41,7 +40,7 @@ def gp(n: int = 6, scale: float | None = None) -> SingleTaskGP:
     X = torch.rand(n, 2, dtype=torch.double, generator=generator)
     Y = (scale or 1.0) * torch.sin(5 * X).sum(dim=-1, keepdim=True)
     kernel = ScaleKernel(RBFKernel(ard_num_dims=2))
-    transform = None if scale is None else StandardizeAnyScale(1)
+    transform = None if scale is None else Standardize(1, min_stdv=0.0)
     model = SingleTaskGP(X, Y, covar_module=kernel, outcome_transform=transform)
     kernel.base_kernel.lengthscale = torch.full((2,), 0.3, dtype=torch.double)
     kernel.outputscale = torch.tensor(1.3, dtype=torch.double)

@@ -11,6 +11,7 @@ import torch
 from botorch.acquisition.logei import qLogNoisyExpectedImprovement
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.models import SingleTaskGP
+from botorch.models.transforms.outcome import Standardize
 from botorch.optim import optimize_acqf
 from botorch.sampling.normal import SobolQMCNormalSampler
 from botorch.utils.sampling import draw_sobol_normal_samples
@@ -25,7 +26,6 @@ from ax_costaware.acquisition import (
 )
 from ax_costaware.acquisition.noisy_improvement import NUM_BASELINE, has_found_noise
 from ax_costaware.exceptions import InputError, UnsupportedInputError
-from ax_costaware.models.standardize import StandardizeAnyScale
 from tests.acquisition.test_pandora_box import ensemble
 
 BOUNDS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
@@ -195,7 +195,8 @@ def test_single_precision_in_any_unit(unit: float) -> None:
     values = []
     for dtype, scale in ((torch.double, 1.0), (torch.float, unit)):
         Y = scale * (40 * X).sin().sum(-1, keepdim=True)
-        model = SingleTaskGP(X.to(dtype), Y.to(dtype), outcome_transform=StandardizeAnyScale(1))
+        transform = Standardize(1, min_stdv=0.0)
+        model = SingleTaskGP(X.to(dtype), Y.to(dtype), outcome_transform=transform)
         model.likelihood.noise = torch.tensor([0.1]).to(dtype)
         acquisition = LogNoisyExpectedImprovementPerCost(model, X.to(dtype), 1.0)
         values.append(acquisition(POINTS.to(dtype)).double() - math.log(scale))

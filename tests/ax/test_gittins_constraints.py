@@ -63,7 +63,7 @@ def ran() -> Client:
 
 
 def test_each_outcome_has_a_model_of_its_own() -> None:
-    """The hyperparameters that are given are the objective's; data are raw and complete."""
+    """The hyperparameters that are given are the objective's; data are complete."""
     client = ran()
     problem = fitted_problem(client._experiment, client._generation_strategy)
     (constraint,) = problem.constraints
@@ -71,7 +71,7 @@ def test_each_outcome_has_a_model_of_its_own() -> None:
     assert isinstance(problem.model, FixedHyperparameterGP)
     assert not isinstance(other, FixedHyperparameterGP)
     with torch.no_grad():
-        mean = other.posterior(problem.evaluated).mean.squeeze(-1)
+        mean = constraint.scale.from_model(other.posterior(problem.evaluated).mean.squeeze(-1))
     waste = [outcomes(trial.inputs)["waste"] for trial in problem.observed]
     assert mean.numpy() == pytest.approx(np.array(waste), abs=0.02)
     (predicted,) = client.predict([{"x1": 0.8, "x2": 0.3}])

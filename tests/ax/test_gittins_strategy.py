@@ -61,10 +61,12 @@ def problem_now(client: Client) -> Problem:
 
 
 def posterior(client: Client, X: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Posterior mean and standard deviation of the strategy's model at points of the square."""
+    """Posterior mean and standard deviation of the outcome at points of the square."""
+    problem = problem_now(client)
     with torch.no_grad():
-        found = problem_now(client).model.posterior(X.unsqueeze(-2))
-    return found.mean.flatten(), found.variance.flatten().sqrt()
+        found = problem.model.posterior(X.unsqueeze(-2))
+    mean, variance = problem.scale.moments(found.mean, found.variance)
+    return mean.flatten(), variance.flatten().sqrt()
 
 
 def grid() -> torch.Tensor:

@@ -27,6 +27,7 @@ from ax_costaware.ax_bridge.node import fitted_problem, method_of
 from ax_costaware.ax_bridge.records import live_observations, past_trials
 from ax_costaware.core import Problem
 from ax_costaware.core.curves import thinned
+from ax_costaware.models.outcome_scale import OutcomeScale
 from tests.fresh import FreshProcess
 from tests.resuming import Run
 
@@ -89,10 +90,9 @@ def model_inputs(client: Client) -> torch.Tensor:
     return found
 
 
-def learned(model: Any) -> tuple[list[float], list[float]]:
+def learned(model: Any, scale: OutcomeScale) -> tuple[list[float], list[float]]:
     """Return the outcomes that a model was fitted to, and the variances of their noise."""
-    targets, noise = model.train_targets.unsqueeze(-1), model.likelihood.noise.unsqueeze(-1)
-    Y, Yvar = model.outcome_transform.untransform(targets, noise)
+    Y, Yvar = scale.moments(model.train_targets, model.likelihood.noise)
     return Y.flatten().tolist(), Yvar.flatten().tolist()
 
 
@@ -135,9 +135,10 @@ def test_the_model_is_that_of_trials_at_all_steps() -> None:
             complete_trial(alike, attach(alike, x, step)[0], round(score(arm, step), 10))
     X = problem_now(client).space.encode([{"x": 0.4, "epochs": e} for e in (2, 20, 50)])
     with torch.no_grad():
-        ours, theirs = (problem_now(c).model.posterior(X) for c in (client, alike))
-    assert torch.allclose(ours.mean, theirs.mean, atol=1e-4)
-    assert torch.allclose(ours.variance, theirs.variance, rtol=0.05)
+        problems = problem_now(client), problem_now(alike)
+        ours, theirs = (p.scale.moments(*p.posterior(X)) for p in problems)
+    assert torch.allclose(ours[0], theirs[0], atol=1e-4)
+    assert torch.allclose(ours[1], theirs[1], rtol=0.05)
     # Charged once, deployed once.
     assert spending(client).spent == pytest.approx(sum(0.5 + 0.1 * e for e in (4, 9, 3, 50)))
     best = recommend(client)
@@ -206,7 +207,8 @@ def test_standard_errors_and_other_metrics() -> None:
     index, _ = attach(client, 0.7, 2)
     scores = torch.tensor([-0.3, -0.2])
     complete_trial(client, index, {"score": scores, "seconds": 2.0}, progression=[1, 2])
-    _, variances = learned(problem_now(client).model)
+    problem = problem_now(client)
+    _, variances = learned(problem.model, problem.scale)
     assert variances == pytest.approx([0.04, 0.04, 0.01, 0.04, 0.04])
     assert spending(client).spent == 4.5
 
@@ -222,7 +224,7 @@ def test_curves_of_constrained_outcomes_are_learned_from() -> None:
         )
     problem = problem_now(client)
     (constraint,) = problem.constraints
-    sizes, _ = learned(constraint.fit())
+    sizes, _ = learned(constraint.fit(), constraint.scale)
     assert sizes == pytest.approx([0.4, 0.4, 0.1, 0.2, 0.1, 0.3])
     assert len(model_inputs(client)) == 6
     best = recommend(client)

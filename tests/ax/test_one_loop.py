@@ -56,7 +56,7 @@ class Cheapest(Method):
 
     def decide(self, problem: Problem) -> Decision:
         """The point with the best bound."""
-        bound = UpperConfidenceBound(problem.model, beta=4.0, posterior_transform=problem.direction)
+        bound = UpperConfidenceBound(problem.model, beta=4.0)
         point = problem.maximize(bound, {"num_restarts": 2, "raw_samples": 64}).point
         (row,) = problem.space.decode(point.unsqueeze(0))
         return Decision(row, "It has the best bound.", self.cost_at(row))

@@ -111,19 +111,21 @@ def test_noise_of_levels() -> None:
     run_trials(client, 5)
     _, problem = now(client)
     rows = problem.space.encode([{"level": level, "x1": 5.0, "x2": 0.0} for level in range(4)])
-    assert posterior(problem).noise_at(rows).tolist() == pytest.approx([sd**2 for sd in noise])
+    square = problem.scale.unit**2
+    found = (square * posterior(problem).noise_at(rows)).tolist()
+    assert found == pytest.approx([sd**2 for sd in noise])
     model: Any = problem.model
-    assert model.likelihood.noise.tolist() == pytest.approx([0.16] + 4 * [0.09])
+    assert (square * model.likelihood.noise).tolist() == pytest.approx([0.16] + 4 * [0.09])
     fitted = make_client(hyperparameters=None, noise=0.1)
     run_trials(fitted, 6)
     exact = make_client(noise=0.5)
     for arm in ({"level": 0, "x1": 5.0, "x2": 0.0}, {"level": 1, "x1": 2.5, "x2": 2.5}):
         complete_trial(exact, exact.attach_trial(arm), {"z": (cell_mean(arm), 0.01)})
     _, problem = now(exact)
-    model = problem.model
-    assert model.likelihood.noise.tolist() == pytest.approx([1e-4, 1e-4])
+    model, square = problem.model, problem.scale.unit**2
+    assert (square * model.likelihood.noise).tolist() == pytest.approx([1e-4, 1e-4])
     rows = problem.space.encode([{"level": 2, "x1": 1.25, "x2": 1.25}])
-    assert posterior(problem).noise_at(rows).item() == pytest.approx(0.25)
+    assert square * posterior(problem).noise_at(rows).item() == pytest.approx(0.25)
 
 
 def test_batches_and_attached_cells() -> None:

@@ -40,14 +40,15 @@ def by_the_loop(client: Client, points: list[dict[str, Any]]) -> dict[str, tuple
     """Means and standard deviations that decisions are made from, by metric."""
     problem = fitted_problem(client._experiment, client._generation_strategy)
     X = problem.space.encode(points)
-    models: dict[str, Any] = {problem.objective: problem.model}
-    models |= {bound.metric: bound.model() for bound in problem.constraints}
-    with torch.no_grad():
-        found = {name: model.posterior(X.unsqueeze(-2)) for name, model in models.items()}
-    return {
-        name: (posterior.mean.flatten(), posterior.variance.flatten().sqrt())
-        for name, posterior in found.items()
-    }
+    models: dict[str, Any] = {problem.objective: (problem.model, problem.scale)}
+    models |= {bound.metric: (bound.model(), bound.scale) for bound in problem.constraints}
+    found = {}
+    for name, (model, scale) in models.items():
+        with torch.no_grad():
+            posterior = model.posterior(X.unsqueeze(-2))
+        mean, variance = scale.moments(posterior.mean, posterior.variance)
+        found[name] = (mean.flatten(), variance.flatten().sqrt())
+    return found
 
 
 def check_predictions(client: Client, points: list[dict[str, Any]], rel: float = 1e-6) -> None:
@@ -140,7 +141,10 @@ def test_outliers_are_clipped_as_for_decisions() -> None:
         client.complete_trial(index, {"y": outcome})
     (data,) = adapter_of(client).generator.surrogate.training_data
     expected = winsorized(torch.tensor(outcomes, dtype=torch.double), False, 1.5)
-    assert data.Y.flatten().tolist() == expected.tolist() != outcomes
+    problem = fitted_problem(client._experiment, client._generation_strategy)
+    clipped = problem.scale.from_model(data.Y.flatten()).tolist()
+    assert clipped == pytest.approx(expected.tolist())
+    assert clipped != pytest.approx(outcomes)
     shown = adapter_of(client).get_training_data().observation_data
     assert shown["mean", "y"].tolist() == outcomes
     check_predictions(client, [{"x1": 0.1, "x2": 0.7}], rel=1e-4)
@@ -177,10 +181,10 @@ def test_the_best_point_is_judged_by_its_expectation(finished: tuple[Client, flo
     points = torch.cat(
         [x1[:, None, None].expand(-1, len(rest), 1), rest.expand(len(x1), -1, -1)], dim=-1
     )
-    model: Any = fitted_problem(client._experiment, client._generation_strategy).model
+    problem = fitted_problem(client._experiment, client._generation_strategy)
     with torch.no_grad():
-        values = model.posterior(points.reshape(-1, 1, 3)).mean
-    means = sign * values.reshape(len(arms), -1).mean(-1)
+        values = problem.model.posterior(points.reshape(-1, 1, 3)).mean
+    means = problem.scale.maximized(values).reshape(len(arms), -1).mean(-1)
     assert index == int(means.argmax())
     assert parameters == arms[index]
     assert sign * prediction["y"][0] == pytest.approx(float(means.max()), abs=0.01)  # type: ignore[index]

@@ -45,23 +45,30 @@ def test_fixed_hyperparameters_are_in_raw_units_on_the_unit_cube() -> None:
     """One observation at the prior's scale: the posterior is the textbook one."""
     fixed = FixedHyperparameters(lengthscale=0.5, outputscale=4.0, noise_variance=0.25, mean=1.0)
     X, bounds = torch.tensor([[1.0], [3.0]]).double().split(1)[0], torch.tensor([[0.0], [4.0]])
-    model = CostAware(1.0).model(fixed).fitted(X, X.new_tensor([3.0]), bounds.double())
+    options = CostAware(1.0).model(fixed)
+    scale = options.scale_of(X.new_tensor([3.0]), minimize=True)
+    model = options.fitted(X, scale.to_model(X.new_tensor([3.0])), bounds.double())
     with torch.no_grad():
         posterior = model.posterior(X + 2.0)
+    mean, variance = scale.moments(posterior.mean, posterior.variance)
     k = 4.0 * float(torch.tensor(-0.5, dtype=torch.double).exp())
-    assert float(posterior.mean) == pytest.approx(1.0 + k / 4.25 * 2.0, rel=1e-6)
-    assert float(posterior.variance) == pytest.approx(4.0 - k**2 / 4.25, rel=1e-6)
+    assert float(mean) == pytest.approx(1.0 + k / 4.25 * 2.0, rel=1e-6)
+    assert float(variance) == pytest.approx(4.0 - k**2 / 4.25, rel=1e-6)
 
 
-def test_a_fitted_model_speaks_raw_units() -> None:
+def test_a_fitted_model_is_of_standardized_outcomes() -> None:
     """Outcomes of the order of 1000 come back as such, with their standard deviation."""
     X = torch.linspace(0.0, 1.0, 6, dtype=torch.double).unsqueeze(-1)
     bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-    model = ModelOptions().fitted(X, 1000.0 + 50.0 * X.squeeze(-1), bounds)
+    options, Y = ModelOptions(), 1000.0 + 50.0 * X.squeeze(-1)
+    scale = options.scale_of(Y, minimize=False)
+    model: Any = options.fitted(X, scale.to_model(Y), bounds)
+    assert not hasattr(model, "outcome_transform")
     with torch.no_grad():
         posterior = model.posterior(X.new_tensor([[0.5]]))
-    assert float(posterior.mean) == pytest.approx(1025.0, abs=2.0)
-    assert 0.0 < float(posterior.variance) < 50.0**2
+    mean, variance = scale.moments(posterior.mean, posterior.variance)
+    assert float(mean) == pytest.approx(1025.0, abs=2.0)
+    assert 0.0 < float(variance) < 50.0**2
 
 
 def test_models_that_ask_for_it_are_told_of_choices() -> None:

@@ -56,13 +56,6 @@ def test_columns_that_are_held() -> None:
     assert held == pytest.approx({1: -1.0, 2: 0.0, 3: 1.0, 4: 0.0})
 
 
-def test_direction() -> None:
-    assert (Problem(SPACE).sign, Problem(SPACE).direction) == (1.0, None)
-    problem = Problem(SPACE, minimize=True)
-    assert problem.sign == -1.0
-    assert problem.direction is not None
-
-
 def test_what_was_not_lent_is_said() -> None:
     with pytest.raises(RuntimeError, match="without a model, an optimiser or a design"):
         _ = Problem(SPACE).model

@@ -404,7 +404,7 @@ def test_a_trial_that_went_wrong_does_not_set_the_scale(name: str, minimize: boo
             value = -1e6 if i == 4 else found.value
             simulation.tell(decision, found._replace(value=sign * value))
         model: Any = simulation.problem().model
-        worst, *others = sorted((sign * model.train_targets).tolist())
+        worst, *others = sorted(model.train_targets.tolist())
         return float((others[0] - worst) / (others[-1] - others[0]))
 
     assert spread(True) < 11.0

@@ -159,7 +159,7 @@ def test_the_decision_is_the_best_of_anew_and_going_on() -> None:
     worth = LogTargetImprovementPerCost(
         problem.model,
         RESUMES.columns(problem),
-        problem.sign * decision.details["incumbent"],
+        problem.scale.to_model(decision.details["incumbent"]),
         resumed_cost(problem, SEARCHED),
         risk_aversion=RESUMES.risk_aversion,
     )

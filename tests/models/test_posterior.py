@@ -33,7 +33,6 @@ from ax_costaware.models.posterior import (
     ModelPosterior,
     Spread,
 )
-from ax_costaware.models.standardize import StandardizeAnyScale
 from tests.saas import NUM_SAMPLES, saas_model
 
 # Raw inputs and outcomes are what some of these models are about.
@@ -198,25 +197,6 @@ def test_what_was_observed_is_not_transformed(
     torch.testing.assert_close(found.observed, X)
     found = FunctionalPosterior.of(model, X_pending=pending)
     torch.testing.assert_close(found.observed, torch.cat([X, pending]))
-
-
-@pytest.mark.parametrize("unit", [1e-8, 1e8])
-def test_a_model_is_read_alike_in_any_unit(unit: float) -> None:
-    """Neither variances nor the noise are kept above a number of GPyTorch's or of ours."""
-    X, Y = data()
-    nodes, weights = X.unsqueeze(0) + 0.1, torch.full((1, len(X)), 1 / len(X)).double()
-    found = []
-    for scale in (1.0, unit):
-        outcomes = StandardizeAnyScale(1)
-        model = SingleTaskGP(X, scale * Y, input_transform=Normalize(D), outcome_transform=outcomes)
-        posterior = ModelPosterior(model, None)
-        mean, variance = posterior(nodes)
-        _, spread = posterior.moments(nodes, weights, Spread.FUNCTION)
-        _, deviation = posterior.moments(nodes, weights, Spread.EXPECTATION)
-        numbers = [mean.flatten(), variance.sqrt().flatten(), spread, deviation]
-        numbers.append(posterior.noise.sqrt().unsqueeze(0))
-        found.append(torch.cat(numbers) / scale)
-    torch.testing.assert_close(found[1], found[0], rtol=1e-6, atol=1e-9)
 
 
 def _other() -> SingleTaskGP:

@@ -3,14 +3,14 @@
 A trial is a query; its outcome is the average of the objective over the points that the query
 reaches. What is wanted is the best point (Zhang et al. 2024, "Indirect Query Bayesian Optimization
 with Integrated Feedback"). Costs and the budget are in the user's own unit of cost. Inside, values
-have the sign of maximisation; what is recorded has the objective's own.
+are on the scale of the model; what is recorded is in the objective's own unit.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, get_args
 
 import numpy as np
@@ -34,7 +34,7 @@ from ax_costaware.argument_checks import (
 )
 from ax_costaware.core.account import Money
 from ax_costaware.core.method import Method
-from ax_costaware.core.model import ARGUMENT, GIVEN, FixedHyperparameters, ModelOptions
+from ax_costaware.core.model import ARGUMENT, FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Array, Best, Decision, Problem, Stop, decision_seed
 from ax_costaware.exceptions import InputError
 from ax_costaware.laws import Conditional
@@ -260,9 +260,8 @@ class Targets(Method):
         if given is None:
             name, model_class = "ConditionalMeanProcess", ConditionalMeanProcess
             return ModelOptions(name, model_class, options, normalizes=False, key=key)
-        options |= {**given.options, "lengthscale": given.lengthscale}
-        name, fixed_class = GIVEN, FixedConditionalMeanProcess
-        return ModelOptions(name, fixed_class, options, is_fitted=False, normalizes=False, key=key)
+        made = given.of(FixedConditionalMeanProcess, **options)
+        return replace(made, normalizes=False, key=key)
 
     def decide(self, problem: Problem) -> Decision | Stop:
         """The query whose answer tells most about the best point, per unit of cost."""
@@ -270,14 +269,14 @@ class Targets(Method):
         region = self.region(problem, money, seed)
         if not len(region.starts):
             return Stop(f"{self.exhausted(problem, money)} {self._to_deploy(problem)}")
-        fantasized = posterior(problem, pending=True)
+        fantasized, scale = posterior(problem, pending=True), problem.scale
         targets = self._targets(problem)
         feasibility = Feasibility.of(problem.constraints, ExactPosterior.of)
         optima = sample_optima(fantasized, targets, self.num_samples, seed, feasibility)
 
         def gain_per_cost() -> float:
             best = best_points(problem, fantasized, targets, self.feasibility_threshold, self.seed)
-            return target_knowledge_per_cost(
+            return scale.unit * target_knowledge_per_cost(
                 fantasized,
                 optima[0],
                 optima[0].new_tensor([point for point, *_ in best]),
@@ -297,7 +296,8 @@ class Targets(Method):
         acquisition, (chosen, chosen_why, details) = self._chosen(problem, region, money, optima)
         best = self.recommend(problem)[0]
         with torch.no_grad():
-            mean, variance = map(float, fantasized(chosen.point.unsqueeze(0)))
+            moments = scale.moments(*fantasized(chosen.point.unsqueeze(0)))
+        mean, variance = map(float, moments)
         (row,) = problem.space.decode(chosen.point.unsqueeze(0))
         cost = self.cost_at(row)
         assert cost is not None, "what a query costs is declared"
@@ -305,14 +305,14 @@ class Targets(Method):
             parameters=row,
             why=(
                 f"{chosen_why}{little_left(chosen.value)} The answer is expected to be "
-                f"{problem.sign * mean:.6g} with a standard deviation of {variance**0.5:.6g}, "
+                f"{mean:.6g} with a standard deviation of {variance**0.5:.6g}, "
                 "before noise."
             ),
             expected_cost=cost,
             details={
                 "acquisition": acquisition,
                 "information": chosen.value,
-                "mean": problem.sign * mean,
+                "mean": mean,
                 "standard_deviation": variance**0.5,
                 "cost": cost,
                 "recommendation": recommendation_record(best),
@@ -350,8 +350,8 @@ class Targets(Method):
         return [
             Best(
                 {p.name: p.decode(x) for p, x in zip(self.target_parameters, row, strict=True)},
-                problem.sign * m,
-                v**0.5,
+                problem.scale.from_model(m),
+                problem.scale.unit * v**0.5,
                 feasibility=chance,
             )
             for row, m, v, chance in found
@@ -360,8 +360,8 @@ class Targets(Method):
     def expected(self, problem: Problem, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
         """Posterior mean and variance of the averages that queries are answered by."""
         with torch.no_grad():
-            mean, variance = posterior(problem)(problem.space.encode(rows))
-        return problem.sign * mean, variance
+            moments = posterior(problem)(problem.space.encode(rows))
+        return problem.scale.moments(*moments)
 
     def log_chances(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
         """As for any method, of the averages that queries are answered by."""

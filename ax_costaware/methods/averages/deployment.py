@@ -42,7 +42,7 @@ def best_points(
         seed: Seed of the search.
 
     Returns:
-        Of each the point; its posterior mean and variance, with the sign of maximisation; and how
+        Of each the point; its posterior mean and variance, on the scale of the model; and how
         likely it is to keep to all outcome constraints, None where there are none.
     """
     with torch.no_grad():

@@ -29,27 +29,29 @@ _MOST_AT_ONCE = 4096
 
 
 def posterior(problem: Problem, pending: bool = False) -> ExactPosterior:
-    """The posterior of averages and points, with the sign of maximisation.
+    """The posterior of averages and points, on the scale of the model.
 
     Args:
         problem: The problem, whose model is a conditional mean process.
         pending: Whether pending queries are taken for answered.
     """
     X_pending = problem.X_pending if pending else None
-    return ExactPosterior.of(problem.model, problem.direction, X_pending)
+    return ExactPosterior.of(problem.model, X_pending=X_pending)
 
 
 def information_of(
     problem: Problem, optima: tuple[Tensor, Tensor], acquisition: str
 ) -> AcquisitionFunction:
     """What an answer is expected to tell, in nats; of feasible optima always the joint entropy."""
-    model, given = problem.model, problem.acquisition_inputs
+    model, X_pending = problem.model, problem.X_pending
     if problem.constraints or acquisition == "joint_entropy":
         return ConditionalJointEntropySearch(
-            model, *optima, **given, constraints=problem.constraints
+            model, *optima, X_pending=X_pending, constraints=problem.constraints
         )
     noise_aware = acquisition == "max_value_entropy_noise_aware"
-    return ConditionalMaxValueEntropySearch(model, optima[1], noise_aware=noise_aware, **given)
+    return ConditionalMaxValueEntropySearch(
+        model, optima[1], noise_aware=noise_aware, X_pending=X_pending
+    )
 
 
 def nats_and_worth(

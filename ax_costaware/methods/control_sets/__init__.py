@@ -390,7 +390,7 @@ class ControlSets(Method):
         space, costs, log_chances = values.space, QuerySpace(problem, self).costs, None
         if problem.constraints:
             points, log_chances = values.best_feasible()
-            means = problem.sign * space.expectations(points, every)[0]
+            means = space.expectations(points, every)[0]
         else:
             # Of a flat mean it is what is surest.
             acquisition = "lower" if is_flat(values.means()) else "mean"
@@ -402,7 +402,8 @@ class ControlSets(Method):
             if not open_sets[i]:
                 continue
             control_set, point = self.control_sets[i], points[i].detach()
-            mean, variance = map(float, space.expectations(points[[i]], [i]))
+            moments = problem.scale.moments(*space.expectations(points[[i]], [i]))
+            mean, variance = map(float, moments)
             cost = costs.at(i, point)
             found.append(
                 Best(
@@ -436,7 +437,7 @@ class ControlSets(Method):
         A trial's realised point is not what the arm would give again, so it is judged by that.
         """
         points, places = problem.space.encode(rows), [self.index_of(row) for row in rows]
-        return QuerySpace(problem, self).expectations(points, places)
+        return problem.scale.moments(*QuerySpace(problem, self).expectations(points, places))
 
     def is_deployable(self, problem: Problem, inputs: Row) -> bool:
         """Return whether the values that a trial's control set sets lie in the search space."""

@@ -1,8 +1,8 @@
 """Choosing a control set and values for it (Tay et al. 2023, Algorithm 1), and the initial design.
 
 For a decision the expected acquisition value of the control sets that the rule asks about is
-maximised, and the rule chooses. Values are in raw units of the objective, with the sign of
-maximisation.
+maximised, and the rule chooses. Values are in the unit of the objective, with the sign of
+maximization.
 """
 
 from __future__ import annotations

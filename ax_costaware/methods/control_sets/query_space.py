@@ -218,7 +218,6 @@ class QuerySpace:
             acquisition=acquisition,
             product=self.product,
             given=[self.given[i] for i in indices],
-            posterior_transform=self.problem.direction,
             discrete=self._discrete_but(held),
             inequality_constraints=self.space.inequality_constraints,
             elimination=self.space.elimination,
@@ -231,11 +230,11 @@ class QuerySpace:
     def knowledge(self, indices: Sequence[int], count: int) -> list[float]:
         """What so many trials of each of some control sets add to the best expectation.
 
-        See ``batch_knowledge``.
+        In the unit of the objective; see ``batch_knowledge``.
         """
         problem, space = self.problem, self.space
         gains = batch_knowledge(
-            FunctionalPosterior.of(problem.model, problem.direction, problem.X_pending),
+            FunctionalPosterior.of(problem.model, X_pending=problem.X_pending),
             self.laws,
             [list(columns) for columns in self.control_sets],
             SearchDomain(
@@ -254,7 +253,7 @@ class QuerySpace:
                 lambda model: FunctionalPosterior.of(model, None, problem.X_pending),
             ),
         )
-        return [gains[i] for i in indices]
+        return [problem.scale.unit * gains[i] for i in indices]
 
     def best_means(
         self, indices: Sequence[int], trial: int, model: Model | None = None, **options: Any
@@ -299,7 +298,7 @@ class QuerySpace:
             sets: For each the index of the control set that sets its controlled columns.
 
         Returns:
-            Means and variances, ``n`` each, in the units of the model's posterior.
+            Means and variances, ``n`` each, on the scale of the model.
         """
         queries = zip(points, sets, strict=True)
         with torch.no_grad():

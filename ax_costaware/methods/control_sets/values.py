@@ -1,8 +1,9 @@
 """What a control set is chosen from: what a rule asks of the fitted model, and the money.
 
 One search of the values of the control sets that are asked about, each searched once: expected
-acquisition values, lower confidence bounds, the least value of the objective, and costs. Values are
-in raw units of the objective with the sign of maximisation, costs in the user's own unit.
+acquisition values, lower confidence bounds, the least value of the objective, and costs. Searches
+are on the scale of the model. A rule is told values in the unit of the objective, with the sign of
+maximization, and costs in the user's own unit.
 
 Where a declared cost depends on the values that are set, and the rule weighs values by cost, the
 values are those with the largest acquisition value, counted as the rule does, per unit of cost.
@@ -122,7 +123,7 @@ class ControlSetValues:
         if not good:
             return None
         mean, _ = method.expected(problem, good)
-        return float((problem.sign * mean).max())
+        return float(problem.scale.to_model(mean).max())
 
     @property
     def is_feasible(self) -> bool:
@@ -142,7 +143,7 @@ class ControlSetValues:
         given: dict[str, Any] = {"feasibility": space.feasibility, "held": self.problem.held}
         required = partial(
             feasibility_weighted,
-            worst=self.worst(),
+            worst=self._worst(),
             log_threshold=log_threshold,
             is_required=True,
         )
@@ -160,7 +161,14 @@ class ControlSetValues:
 
     def __call__(self, indices: Sequence[int]) -> list[float]:
         """The largest expected acquisition value of each control set."""
-        return [value for _, value in self.found(indices)]
+        return [self.for_rule(value) for _, value in self.found(indices)]
+
+    def for_rule(self, value: float) -> float:
+        """Return an acquisition value in the unit of the objective."""
+        if self.acquisition == "feasible":  # the logarithm of a probability
+            return value
+        scale = self.problem.scale
+        return value + math.log(scale.unit) if self.acquisition == "ei" else scale.maximized(value)
 
     def found(self, indices: Sequence[int]) -> list[Query]:
         """Of each control set the point ``d`` with the largest value, and the value."""
@@ -184,7 +192,8 @@ class ControlSetValues:
         if not any(log_costs):
             return self._best_by(indices, held, None)
         is_log = self.acquisition in ("ei", "feasible")
-        from_zero = 0.0 if self.rule.baseline == "zero" else self.worst()
+        zero = self.problem.scale.to_model(0.0)
+        from_zero = zero if self.rule.baseline == "zero" else self._worst()
         costs = QueryCosts(log_costs, None if is_log else from_zero, self.rule.baseline is not None)
         found = self._best_by(indices, held, costs)
         limit = self.money.limit
@@ -260,7 +269,7 @@ class ControlSetValues:
             worth = -mean.new_tensor([1.0 if cost is None else cost.mean for cost in costs]).log()
             if best is not None:
                 sd = variance.sqrt().clamp_min(_LEAST_DEVIATION)
-                worth = LogExpectedImprovement(best)(problem.sign * mean, sd) + worth
+                worth = LogExpectedImprovement(best)(mean, sd) + worth
             chances = space.log_chances(points, sets)
             if chances is not None:
                 worth = worth + chances
@@ -272,16 +281,18 @@ class ControlSetValues:
 
     def lower(self, indices: Sequence[int], pointwise: bool = False) -> list[float]:
         """A lower bound of the best expected value of each, from observed outcomes only."""
-        found: list[float] = self._search(indices, "lcb" if pointwise else "lower").value.tolist()
-        return found
+        return self._bounds(indices, "lcb" if pointwise else "lower")
 
     def upper(self, indices: Sequence[int], pointwise: bool = False) -> list[float]:
         """An upper bound of the best expected value of each, from observed outcomes only."""
         is_found = self.acquisition == "ucb" and self.method.switching_cost is None
         if pointwise and is_found and self.problem.X_pending is None:
             return self(indices)
-        found: list[float] = self._search(indices, "ucb" if pointwise else "upper").value.tolist()
-        return found
+        return self._bounds(indices, "ucb" if pointwise else "upper")
+
+    def _bounds(self, indices: Sequence[int], bound: str) -> list[float]:
+        values = self._search(indices, bound).value.tolist()
+        return [self.problem.scale.maximized(value) for value in values]
 
     def gain_per_cost(self, indices: Sequence[int]) -> float | None:
         """What trials of one control set are expected to add, at most, per unit of their cost.
@@ -301,11 +312,14 @@ class ControlSetValues:
         return most
 
     def worst(self) -> float:
-        """The least of ``means``."""
+        """The least of ``means``, in the unit of the objective."""
+        return self.problem.scale.maximized(self._worst())
+
+    def _worst(self) -> float:
         return float(self.means().min())
 
     def means(self) -> Tensor:
-        """Posterior means at the evaluated points and at quasi-random ones, to be maximised."""
+        """Posterior means at the evaluated points and at quasi-random ones, as of the model."""
         problem = self.problem
         sample = problem.space.sobol_points(NUM_POINTS, self.method.seed)
         points = torch.cat([problem.evaluated, sample.to(problem.evaluated)])
@@ -357,7 +371,7 @@ class ControlSetValues:
         is_optimistic = self.acquisition == "ucb" and self.rule.baseline is None
         count = len(self.problem.constraints) if is_optimistic else 0
         log_threshold = count * float(log_ndtr(-self.beta))
-        worst = self.worst()
+        worst = self._worst()
         weighted = partial(feasibility_weighted, worst=worst, log_threshold=log_threshold)
         return {**options, "weighted": weighted}
 

@@ -3,8 +3,9 @@
 CE-GP-UCB of Wang, Ren, Bogunovic, Xiong and Urtasun 2020, "Cost-Efficient Online Hyperparameter
 Optimization", Algorithm 1: the point is the one with the largest upper confidence bound at the time
 of the trial, and a rule says whether it could be mistaken for a better one. The cost of a
-measurement and the budget are in the user's own unit of cost, ``beta`` has no unit. Inside, values
-have the sign of maximisation; what is recorded has the objective's own.
+measurement and the budget are in the user's own unit of cost, ``beta`` has no unit. Searches are on
+the scale of the model; a rule sees the objective's own unit with the sign of maximization, and what
+is recorded has its own sign, too.
 
 With outcome constraints, each on an outcome that drifts as the objective does, the height of a
 bound counts as far as the point is likely to be feasible at the time (as in constrained expected
@@ -37,7 +38,7 @@ from ax_costaware.argument_checks import (
 from ax_costaware.core.account import ROUNDING, Money
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.method import NO_LIMIT, Method
-from ax_costaware.core.model import ARGUMENT, GIVEN, FixedHyperparameters, ModelOptions
+from ax_costaware.core.model import ARGUMENT, FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Best, Decision, Problem, Stop, decision_seed
 from ax_costaware.core.trial_times import TrialTimes
 from ax_costaware.costs import Cost
@@ -179,7 +180,7 @@ class CostlyFeedback(Method):
                     f"forgetting=None with {ARGUMENT}={given!r}: nothing is fitted there, so the "
                     "forgetting rate is needed, too."
                 )
-            given = ModelOptions(GIVEN, FixedTimeVaryingGP, given.options, is_fitted=False)
+            given = given.of(FixedTimeVaryingGP)
         found = given or ModelOptions("TimeVarying", TimeVaryingGP)
         if found.model_class is None or not issubclass(found.model_class, TimeVaryingGP):
             raise InputError(
@@ -285,7 +286,7 @@ class CostlyFeedback(Method):
         Where a measurement can be paid, but not at the largest upper confidence bound, it is the
         point of the best posterior mean, which is measured as the rule says if that can be paid.
         """
-        money, index = self.money(problem), problem.next_index
+        money, index, scale = self.money(problem), problem.next_index, problem.scale
         pays, may_pay = False, money.pays(self._least_cost(problem))
         for explores in (True, False) if may_pay else (False,):
             pending = self._measured(problem)
@@ -308,15 +309,20 @@ class CostlyFeedback(Method):
             draw, rivals = np.random.default_rng(search.seed).random, None
             if rule.compare is not None:
                 moments = search.rivals(found.point, rule.compare, rule.joint)
-                means, variances, covariances, _ = (part.cpu().numpy() for part in moments)
-                rivals = Rivals(means, variances, covariances if rule.joint else None)
+                means, variances, covariances, _ = moments
+                rivals = Rivals(
+                    scale.maximized(means).cpu().numpy(),
+                    (scale.unit**2 * variances).cpu().numpy(),
+                    (scale.unit**2 * covariances).cpu().numpy() if rule.joint else None,
+                )
             unsure = chance if chance is not None and chance < self.feasibility_threshold else None
             weight = self.beta_at(index)
-            prospect = Prospect(mean, variance, weight, draw, rivals, unsure)
+            best, spread = scale.maximized(mean), scale.unit**2 * variance
+            prospect = Prospect(best, spread, weight, draw, rivals, unsure)
             choice = checked_measurement(rule, rule.decide(prospect))
         else:
             choice = MeasurementChoice(False, self._too_expensive(money, cost))
-        mean, spread = problem.sign * mean, variance**0.5
+        mean, spread = scale.from_model(mean), scale.unit * variance**0.5
         what = "has the best posterior mean"
         if explores:
             what = "has the smallest lower" if problem.minimize else "has the largest upper"
@@ -344,7 +350,7 @@ class CostlyFeedback(Method):
                 "confidence": choice.confidence,
                 "mean": mean,
                 "standard_deviation": spread,
-                "upper_confidence_bound": problem.sign * value,
+                "upper_confidence_bound": scale.from_model(value),
                 "beta": beta,
                 "forgetting": model.forgetting_kernel.forgetting.item(),
                 "now": now,
@@ -414,7 +420,7 @@ class CostlyFeedback(Method):
         """
         space, seed = problem.space, decision_seed(self.seed, index)
         now = self.times(problem.trials)[index]
-        posterior = ExactPosterior.of(problem.model, problem.direction, X_pending).at_time(now)
+        posterior = ExactPosterior.of(problem.model, X_pending=X_pending).at_time(now)
         starts = starts_of(space, self.raw_samples or NUM_STARTS, seed, problem.held)
         search = ConfidenceSearch(
             posterior,

@@ -18,7 +18,7 @@ from gpytorch.priors import GammaPrior
 
 from ax_costaware.methods.costly_feedback.domain import Hyperparameters, Point, ResetEvery
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
-from ax_costaware.models.standardize import StandardizeAnyScale
+from ax_costaware.models.outcome_scale import OutcomeScale
 from ax_costaware.models.time_varying_gp import TimeVaryingGP
 
 _DEFAULT_LENGTHSCALE = 0.2
@@ -77,11 +77,9 @@ def learned_model(
         rate = forgetting
     X = torch.tensor(np.column_stack([inputs, rounds]), dtype=torch.double)
     Y = torch.tensor(values, dtype=torch.double).unsqueeze(-1)
-    standardize, scale, mean = None, 1.0, 0.0
+    scale, mean = OutcomeScale(), 0.0
     if kernel is None:
-        standardize = StandardizeAnyScale(1)
-        standardize(Y)
-        scale, mean = float(standardize.stdvs), float(standardize.means)
+        scale = OutcomeScale.of(Y)
         # BoTorch's, and a scale: a search measures mostly good points, which vary little.
         matern = get_covar_module_with_dim_scaled_prior(X.shape[-1] - 1, use_rbf_kernel=False)
         covar_module = ScaleKernel(matern, outputscale_prior=GammaPrior(2.0, 0.15))
@@ -89,20 +87,20 @@ def learned_model(
         covar_module = deepcopy(kernel).requires_grad_(False)
     model = TimeVaryingGP(
         X,
-        Y,
+        scale.to_model(Y),
         covar_module=covar_module,
         forgetting=rate,
-        noise=None if noise is None else noise / scale**2,
+        noise=None if noise is None else noise / scale.unit**2,
         mean_module=None if kernel is None else ZeroMean(),
-        outcome_transform=standardize,
+        outcome_transform=None,
     )
     with manual_seed(seed):
         fit_gpytorch_mll(DenseMarginalLogLikelihood(model.likelihood, model))
     if kernel is None:
         kernel = deepcopy(model.spatial_kernel).requires_grad_(False)
         kernel.active_dims = None
-        mean += scale * float(model.mean_module.constant.detach())
+        mean = scale.from_model(float(model.mean_module.constant.detach()))
     if forgetting is None:
         forgetting = float(model.forgetting_kernel.forgetting.detach())
-    noise = float(model.likelihood.noise.detach()) * scale**2
-    return Hyperparameters(kernel, forgetting, noise, outputscale=scale**2, mean=mean)
+    noise = float(model.likelihood.noise.detach()) * scale.unit**2
+    return Hyperparameters(kernel, forgetting, noise, outputscale=scale.unit**2, mean=mean)

@@ -1,11 +1,12 @@
 """Assessment of whether another trial is worth its cost: the decision of the Gittins method.
 
 ``assess`` is called by the loop, by ``should_stop``, and by the stopping rule for other strategies.
-Inside, values have the sign of maximisation; what it returns has the objective's own.
+Inside, values are on the scale of the model; what it returns is in the objective's own unit.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -124,7 +125,7 @@ def assess(method: CostAware, problem: Problem, rule: StopRule | None) -> Assess
         InputError: If a cost is missing, or is no finite number > 0.
     """
     search = Search(method, problem, next_cost(method, problem), method.money(problem))
-    money, sign, under_way = search.money, problem.sign, problem.X_pending
+    money, scale, under_way = search.money, problem.scale, problem.X_pending
     incumbent = search.incumbent()
     best, row = incumbent.value, incumbent.trial
     count = len(problem.undelivered)
@@ -133,7 +134,7 @@ def assess(method: CostAware, problem: Problem, rule: StopRule | None) -> Assess
     was_run = trial is not None and problem.space.are_near(inputs, [trial.inputs], SAME_VALUE)[0]
     assessment = Assessment(
         money,
-        sign * best,
+        scale.from_model(best),
         trial.index if trial is not None and was_run else None,
         inputs,
         chance=incumbent.feasibility,
@@ -167,7 +168,7 @@ def assess(method: CostAware, problem: Problem, rule: StopRule | None) -> Assess
         if rule is not None and (count or not problem.known):
             hand = reach if count else best
             (stops, reason), looked_at = _asked(search, rule, found, index_at, price, hand)
-            compared = sign * looked_at, rule.price(price)
+            compared = scale.from_model(looked_at), rule.price(price)
             if stops and rule.lmbda is None and is_provisional(method, problem):
                 stops, reason = False, _PROVISIONAL
         if method.acquisition == GITTINS and under_way is not None and index <= reach:
@@ -187,7 +188,7 @@ def assess(method: CostAware, problem: Problem, rule: StopRule | None) -> Assess
         assessment,
         reason=reason,
         stop=stops,
-        decision=_decision(search, assessment, found, sign * index, price, (relative, after)),
+        decision=_decision(search, assessment, found, index, price, (relative, after)),
         compared=compared,
     )
 
@@ -228,7 +229,8 @@ def _index_at(
     """
     with torch.no_grad():
         if isinstance(criterion, LogNoisyExpectedImprovementPerCost):
-            return best + float(criterion.margin(point.unsqueeze(0), price))
+            unit = search.problem.scale.unit
+            return best + float(criterion.margin(point.unsqueeze(0), price / unit))
         return float(search.index(price)(point.reshape(1, 1, -1)))
 
 
@@ -246,16 +248,18 @@ def _asked(
         Whether to stop and why, and the index that was looked at.
     """
     own, acquisition = rule.price(price), search.method.acquisition
+    scale = search.problem.scale
     if isinstance(rule, ImprovementPerCostStop):
         if acquisition not in PER_COST:
             found = search.best(search.improvement(best)) or found
         # Its index at that price is on the same side of the incumbent.
-        return rule.decide(found.value, price), index_at(found.point, own)
+        log_improvement = found.value + math.log(scale.unit)
+        return rule.decide(log_improvement, price), index_at(found.point, own)
     index = index_at(found.point, price)
     if acquisition != GITTINS or own != price:
         other = search.best(search.index(own))
         index = index if other is None else other.value
-    return rule.decide(index, best, price), index
+    return rule.decide(scale.maximized(index), scale.maximized(best), price), index
 
 
 def _decision(
@@ -272,15 +276,17 @@ def _decision(
         search: What it was found by.
         assessment: What it is compared with.
         found: The trial.
-        index: Its Gittins index, in the objective's own sign; None before anything is feasible.
+        index: Its Gittins index; None before anything is feasible.
         price: The lambda in force; None before anything is feasible.
         relative: The relative lambda of this and of the next decision; None without a decay.
     """
     method, problem, X = search.method, search.problem, found.point.unsqueeze(0)
+    scale = problem.scale
+    index = None if index is None else scale.from_model(index)
     (row,) = problem.space.decode(X)
     with torch.no_grad():
-        posterior = FunctionalPosterior.of(problem.model, problem.direction, problem.X_pending)
-        mean, variance = posterior.mixture(X)
+        posterior = FunctionalPosterior.of(problem.model, X_pending=problem.X_pending)
+        mean, variance = scale.moments(*posterior.mixture(X))
         log_mean = log_variance = None
         if isinstance(learned := whole_cost(search.cost), LogNormalCostModel):
             log_mean, log_variance = map(float, learned.log_moments(X))
@@ -300,7 +306,7 @@ def _decision(
             "index": index,
             "incumbent": assessment.incumbent if is_priced else None,
             "incumbent_trial": assessment.incumbent_trial if is_priced else None,
-            "mean": problem.sign * float(mean),
+            "mean": float(mean),
             "standard_deviation": float(variance) ** 0.5,
             "lambda": price,
             "lambda_source": method.lambda_source if is_priced else None,

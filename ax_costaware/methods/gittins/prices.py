@@ -40,7 +40,10 @@ def price_of_cost(search: Search[CostAware], relative: float | None, best_f: flo
     Args:
         search: What the decision is made from, with points that stand for the search space.
         relative: The lambda of a decay that is in force; None without one.
-        best_f: The best posterior mean at an evaluated point, for maximisation.
+        best_f: The best posterior mean at an evaluated point, on the scale of the model.
+
+    Returns:
+        Units of the objective per unit of cost.
     """
     method, money = search.method, search.money
     if method.lmbda is not None:
@@ -63,7 +66,8 @@ def price_of_cost(search: Search[CostAware], relative: float | None, best_f: flo
         with torch.no_grad():
             log_probability = search.feasibility.log_probability(search.boxes[payable])
     solved = lambda_for_budget(*boxes, budget, best_f, log_probability)
-    return max(solved, _LEAST * float(sigmas.max()) / float(costs[payable].mean()))
+    least = _LEAST * float(sigmas.max()) / float(costs[payable].mean())
+    return search.problem.scale.unit * max(solved, least)
 
 
 def is_provisional(method: CostAware, problem: Problem) -> bool:
@@ -91,7 +95,7 @@ def _scale(search: Search[CostAware]) -> float:
     outcomes = [t.outcome for t in problem.observed if t.outcome is not None]
     spread = statistics.stdev(outcomes) if len(outcomes) > 1 else 0.0
     if not spread > 0:
-        spread = float(_boxes(search)[1].max())
+        spread = problem.scale.unit * float(_boxes(search)[1].max())
     if method.cost_metric is not None:
         costs = [t.reported_cost for t in problem.trials if t.reported_cost is not None]
     else:
@@ -106,7 +110,7 @@ def _scale(search: Search[CostAware]) -> float:
 
 
 def _boxes(search: Search[CostAware]) -> tuple[Tensor, Tensor, Tensor]:
-    """Means (larger is better), standard deviations and costs of points all over the space."""
+    """Means and standard deviations on the model's scale, and costs, of points of the space."""
     points = search.boxes
     with torch.no_grad():
         mean, variance = search.problem.posterior.mixture(points)

@@ -1,6 +1,6 @@
 """The inner search of the Gittins method: an acquisition function's best affordable point.
 
-Inside, values have the sign of maximisation.
+Values are on the scale of the model, prices in units of the objective per unit of cost.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ax_costaware.acquisition.cost_limit import CostLimited, NegativeLogCost
 from ax_costaware.acquisition.feasibility import Feasibility, OutcomeConstraint
 from ax_costaware.acquisition.noisy_improvement import has_factor, has_found_noise
 from ax_costaware.acquisition.optimize import Optimum
-from ax_costaware.acquisition.pointwise import InUnits, Squashed
+from ax_costaware.acquisition.pointwise import LogTail
 from ax_costaware.acquisition.target_fidelity import at_target
 from ax_costaware.core.account import Money
 from ax_costaware.core.failures import failures_as_constraint
@@ -54,12 +54,6 @@ NUM_POINTS = 1024
 
 _NUM_KEPT = 256
 """Points that keep some settings of the trial before."""
-
-_FEW = 64
-"""Points by which the size of an acquisition function's values is told."""
-
-_SMALL = 1e-2
-"""A spread of values, beside one and their size, below which they are searched in units of it."""
 
 _NEARLY = 1e-3
 """Part of the range of each column within which a trial is one that was made, if there is no noise:
@@ -180,8 +174,14 @@ class Search(Generic[Priced]):
         log_weight = self._log_weight
         if log_weight is not None:
             log_weight = partial(log_weight, least=_LEAST_LOG)
-        inputs = {**self.problem.acquisition_inputs, "log_weight": log_weight}
-        return PandoraBoxGittinsIndex(self.problem.model, self.cost, price, **inputs)
+        problem = self.problem
+        return PandoraBoxGittinsIndex(
+            problem.model,
+            self.cost,
+            price / problem.scale.unit,
+            X_pending=problem.X_pending,
+            log_weight=log_weight,
+        )
 
     def best_improvement(self, best_f: float) -> tuple[AcquisitionFunction, Optimum[float] | None]:
         """Improvement per cost, and the affordable trial that has most of it.
@@ -233,21 +233,25 @@ class Search(Generic[Priced]):
             problem.model,
             X,
             self.cost,
-            posterior_transform=problem.direction,
             is_feasible=may_be_best,
             log_weight=self._log_weight,
         )
 
     def improvement(self, best_f: float, exponent: float = 1.0) -> LogExpectedImprovementPerCost:
         """Log expected improvement per cost."""
-        model, inputs = self.problem.model, self.problem.acquisition_inputs
+        model, pending = self.problem.model, self.problem.X_pending
         if self.feasibility is not None or not all(self._pending_can_be_set):
             # The function would take all that is pending for feasible, and for deployable.
-            pending = inputs.pop("X_pending")
             if pending is not None:
                 model, best_f = fantasized(model, pending), self.reach(best_f)
+            pending = None
         return LogExpectedImprovementPerCost(
-            model, best_f, self.cost, exponent, **inputs, log_weight=self._log_weight
+            model,
+            best_f,
+            self.cost,
+            exponent,
+            X_pending=pending,
+            log_weight=self._log_weight,
         )
 
     def likeliest(self) -> NegativeLogCost:
@@ -298,7 +302,7 @@ class Search(Generic[Priced]):
             rows = torch.arange(len(X))
         else:
             rows = good.nonzero().flatten() if bool(good.any()) else chance.argmax().reshape(1)
-        value, i = incumbent(problem.model, X[rows], problem.direction, risk_aversion=risk_aversion)
+        value, i = incumbent(problem.model, X[rows], risk_aversion=risk_aversion)
         row = int(rows[i])
         trial = None if trials is None else int(trials[row])
         return Optimum(points[row], value, None if chance is None else float(chance[row]), trial)
@@ -336,7 +340,9 @@ class Search(Generic[Priced]):
         """The best affordable point of an acquisition function; None if nothing is affordable."""
         feasibility = self.feasibility
         if feasibility is not None and isinstance(acquisition, PandoraBoxGittinsIndex):
-            at = self.best(self._squashed(acquisition, feasibility))
+            with torch.no_grad():
+                largest = float(acquisition(self.boxes.unsqueeze(-2)).max())
+            at = self.best(LogTail(acquisition, largest, feasibility.log_probability, _LEAST_LOG))
             if at is None:
                 return None
             with torch.no_grad():
@@ -362,40 +368,14 @@ class Search(Generic[Priced]):
         return replace(self._better(affordable, payable, acquisition), is_restricted=True)
 
     def _maximum(self, acquisition: AcquisitionFunction) -> Optimum[float]:
-        unit = self._unit(acquisition)
-        scaled = acquisition if unit is None else InUnits(acquisition, *unit)
         options, immovable = self.method.search_options, self.problem.immovable
-        found = self.problem.maximize(scaled, options)
+        found = self.problem.maximize(acquisition, options)
         # Where equality constraints determine columns, there are the points that keep them besides.
         for held, _ in self.kept if self.problem.space.elimination is None else ():
             if len({*held, *immovable}) < len(found.point):
-                other = self.problem.maximize(scaled, options, held)
+                other = self.problem.maximize(acquisition, options, held)
                 found = other if other.value > found.value else found
-        value = found.value if unit is None else unit[0] + unit[1] * found.value
-        return Optimum(found.point.to(self.points), value)
-
-    def _squashed(
-        self, index: PandoraBoxGittinsIndex, feasibility: Feasibility[FunctionalPosterior]
-    ) -> Squashed:
-        """An index in units of the posterior's spread, below the largest one of the points."""
-        with torch.no_grad():
-            largest = float(index(self.boxes.unsqueeze(-2)).max())
-            _, variance = self.problem.posterior.mixture(self.boxes)
-        unit, log_probability = float(variance.max().sqrt()), feasibility.log_probability
-        return Squashed(index, log_probability, _LEAST_LOG, largest, unit)
-
-    def _unit(self, acquisition: AcquisitionFunction) -> tuple[float, float] | None:
-        """Origin and unit of values that differ so little that the optimiser takes them for equal.
-
-        An index has the unit and the origin of the objective; its tolerances are of numbers of one.
-        """
-        if not len(self.points):
-            return None
-        with torch.no_grad():
-            values = acquisition(self.points[:_FEW].unsqueeze(-2))
-        highest, spread = float(values.max()), float(values.max() - values.min())
-        size = max(1.0, float(values.abs().max()))
-        return (highest, spread) if 0.0 < spread < _SMALL * size else None
+        return Optimum(found.point.to(self.points), found.value)
 
     def _better(
         self, found: Optimum[float] | None, points: Tensor, acquisition: AcquisitionFunction

@@ -79,20 +79,20 @@ def test_the_probability_is_that_of_the_point() -> None:
     """Of the process behind the averages, whose hyperparameters are fitted, not those given."""
     simulation = ran()
     problem = simulation.problem()
-    model = problem.constraints[0].fit()
+    model, (_, most) = problem.constraints[0].fit(), problem.constraints[0].scaled_ends
     assert isinstance(only_model(problem.model), FixedConditionalMeanProcess)
     assert not isinstance(only_model(model), FixedConditionalMeanProcess)
     for best in simulation.method.recommend(problem):
         x = torch.tensor([[float(str(best.parameters[n])) for n in ("t1", "t2")]]).double()
         joint = only_model(model).latent_posterior(x)  # type: ignore[operator]
         sd = joint.variance.detach().sqrt()
-        expected = norm.cdf((4.0 - joint.mean.detach()) / sd)
+        expected = norm.cdf((most - joint.mean.detach()) / sd)
         assert best.feasibility == pytest.approx(float(expected.item()), abs=1e-6)
     rows = [trial.parameters for trial in simulation.trials]
     chances = simulation.method.log_chances(problem, rows)
     assert chances is not None
     mean, variance = ExactPosterior.of(model)(problem.space.encode(rows))
-    expected = norm.cdf(((4.0 - mean) / variance.sqrt()).detach().numpy())
+    expected = norm.cdf(((most - mean) / variance.sqrt()).detach().numpy())
     assert chances.exp().numpy() == pytest.approx(expected, abs=1e-9)
 
 
@@ -110,9 +110,10 @@ def test_no_feasible_point_of_a_grid_is_better() -> None:
     other = ExactPosterior.of(problem.constraints[0].fit())
     with torch.no_grad():
         mean, variance = other.latent(grid)
-        is_feasible = (4.0 - mean) / variance.sqrt() > norm.ppf(0.91)
+        most = problem.constraints[0].scaled_ends[1]
+        is_feasible = (most - mean) / variance.sqrt() > norm.ppf(0.91)
         highest = posterior(problem).latent.mean(grid)[is_feasible].max()
-    assert ranked[0].mean >= float(highest) - 1e-3
+    assert ranked[0].mean >= problem.scale.from_model(float(highest)) - 1e-3
 
 
 @pytest.mark.usefixtures("full_searches")

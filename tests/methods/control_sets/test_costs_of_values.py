@@ -100,7 +100,7 @@ def ratios_on_grid(problem: Problem, values: ControlSetValues, n: int = 41) -> d
     with torch.no_grad():
         posterior = problem.model.posterior(points.unsqueeze(-2))
     mean, deviation = posterior.mean.flatten(), posterior.variance.flatten().sqrt()
-    bound = (problem.sign * mean + values.beta * deviation).reshape(n, n, n)
+    bound = (mean + values.beta * deviation).reshape(n, n, n)
     for control_set in method.control_sets:
         value = bound
         for axis, name in enumerate(MARGINALS):
@@ -109,7 +109,7 @@ def ratios_on_grid(problem: Problem, values: ControlSetValues, n: int = 41) -> d
                 weights[[0, -1]] = 0.5
                 shape = [-1 if a == axis else 1 for a in range(3)]
                 value = (value * (weights / weights.sum()).reshape(shape)).sum(axis, keepdim=True)
-        height = value - values.worst()
+        height = value - problem.scale.to_model(values.worst())
         cost: Any = control_set.cost
         if isinstance(cost, Cost):
             cost = cost.evaluate({"x3": 0.1 + 0.9 * ticks})
@@ -130,7 +130,7 @@ def test_values_have_the_largest_value_per_cost(cost: Cost) -> None:
         price = values.cost_of(index)
         assert price is not None
         assert price.mean == pytest.approx(cost.at({"x3": float(point[-1])}))
-        ratio = (value - values.worst()) / price.mean
+        ratio = (value - problem.scale.to_model(values.worst())) / price.mean
         # The average over x2 is a little off: of the grid by its steps, of the model by its nodes.
         least = 0.995 if index == 1 else 1 - 1e-6
         assert least <= ratio / on_grid[sets[index].name] <= 1.02

@@ -52,14 +52,15 @@ def test_searches_share_the_factor(
     assert sizes == [8]
 
 
-def grid_values(problem: Problem, sign: float) -> tuple[torch.Tensor, torch.Tensor]:
+def grid_values(problem: Problem) -> tuple[torch.Tensor, torch.Tensor]:
     """Posterior means and deviations on a grid of the unit cube, ``17 x 17 x 17``."""
     ticks = torch.linspace(0.0, 1.0, 17, dtype=torch.double)
     points = torch.cartesian_prod(ticks, ticks, ticks)
     with torch.no_grad():
         posterior = problem.model.posterior(points.unsqueeze(-2))
     shape = (17, 17, 17)
-    return (sign * posterior.mean).reshape(shape), posterior.variance.sqrt().reshape(shape)
+    mean, deviation = posterior.mean.reshape(shape), posterior.variance.sqrt().reshape(shape)
+    return problem.scale.maximized(mean), problem.scale.unit * deviation
 
 
 def average(values: torch.Tensor) -> torch.Tensor:
@@ -72,7 +73,7 @@ def test_values_and_bounds_of_each_control_set(asked: tuple[Simulation, float]) 
     """The acquisition value, the lower bound, and the least posterior mean."""
     simulation, sign = asked
     problem = simulation.problem()
-    mean, deviation = grid_values(problem, sign)
+    mean, deviation = grid_values(problem)
     told = told_by(simulation.ask())
     # A lower bound is largest in a narrow valley of the deviation, between points of the grid.
     lower, upper = mean - BETA * deviation, mean + BETA * deviation

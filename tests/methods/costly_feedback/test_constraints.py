@@ -122,7 +122,7 @@ def test_what_a_point_promises_counts_as_far_as_it_is_likely_to_be_feasible() ->
     grid = torch.cartesian_prod(side, side)
     mean, sd = moments(problem.model, grid, 9)
     heat, spread = moments(problem.constraints[0].fit(), grid, 9)
-    chance = torch.as_tensor(norm.cdf((heat - 0.5) / spread))
+    chance = torch.as_tensor(norm.cdf((heat - problem.constraints[0].scaled_ends[0]) / spread))
     bound = mean + math.sqrt(METHOD.beta_at(9)) * sd
     starts = SQUARE.sobol_points(64, 0, {})
     counted = (bound - moments(problem.model, starts, 9)[0].min()) * chance

@@ -260,10 +260,11 @@ def test_an_outlier_does_not_set_the_scale() -> None:
             simulation.tell(simulation.ask(), Outcome(1e6 if i == 3 else float(i)))
         return simulation
 
-    at = run().problem().evaluated
-    with torch.no_grad():
-        told = run().problem().model.posterior(at).mean.squeeze(-1)
-        raw = run(winsorize=False).problem().model.posterior(at).mean.squeeze(-1)
+    def told_by(simulation: Simulation) -> torch.Tensor:
+        rows = [trial.parameters for trial in simulation.trials]
+        return simulation.method.expected(simulation.problem(), rows)[0]
+
+    told, raw = told_by(run()), told_by(run(winsorize=False))
     assert float(told.max()) < 30.0
     assert float(raw.max()) > 1e5
     given = FixedHyperparameters(lengthscale=0.5)
@@ -413,10 +414,12 @@ def test_the_index_with_noise_is_on_the_side_of_the_incumbent_that_the_rule_is(
     price = 0.1
     for factor in (1.0, 0.99, 1.01):
         method = CostAware(2.0, lmbda=factor * price, num_restarts=2, raw_samples=32)
-        assessment = assess(method, waves(method, 2.0, minimize).problem(), method.rule)
+        problem = waves(method, 2.0, minimize).problem()
+        assessment = assess(method, problem, method.rule)
         assert assessment.decision is not None
         assert assessment.compared is not None
-        price = price if factor != 1 else math.exp(assessment.decision.value or 0.0)
+        largest = problem.scale.unit * math.exp(assessment.decision.value or 0.0)
+        price = price if factor != 1 else largest
         excess = (assessment.compared[0] - assessment.incumbent) * (-1 if minimize else 1)
         assert assessment.stop is (excess <= 0)
     assert abs(excess) < 0.1 * price
