@@ -54,9 +54,8 @@ class ConditionalEntropySearch(PointwiseAcquisition):
 
     Args:
         model: A fitted ``ConditionalMeanProcess``.
-        cost: A number > 0, a callable from queries ``n x p`` to ``n`` costs > 0, an object with
-            ``log_cost``, or a ``DeterministicModel``; None where cost does not
-            count.
+        cost: A number > 0, a callable from queries ``n x p`` to ``n`` costs > 0, a ``CostModel``,
+            or a cost of BoTorch, see ``costs.CostFunction``; None where cost does not count.
         posterior_transform: A ``ScalarizedPosteriorTransform``: a weight of -1 for minimisation.
 
     Raises:
@@ -115,9 +114,8 @@ class ConditionalMaxValueEntropySearch(ConditionalEntropySearch):
             raw units of the outcome with the sign of maximisation; see ``sample_optima``.
         noise_aware: Whether to take account of the noise of the answer (appendix A of the paper)
             rather than measure the information of the average itself (its equation 7).
-        cost: A number > 0, a callable from queries ``n x p`` to ``n`` costs > 0, an object with
-            ``log_cost``, or a ``DeterministicModel``; None where cost does not
-            count.
+        cost: A number > 0, a callable from queries ``n x p`` to ``n`` costs > 0, a ``CostModel``,
+            or a cost of BoTorch, see ``costs.CostFunction``; None where cost does not count.
         posterior_transform: A ``ScalarizedPosteriorTransform``: a weight of -1 for minimisation.
         X_pending: ``k x p`` pending queries, fantasized at the posterior mean.
 
@@ -171,9 +169,8 @@ class ConditionalJointEntropySearch(ConditionalEntropySearch):
         optimal_outputs: ``S`` samples of the maximum, one for each of these, in raw units of the
             outcome with the sign of maximisation.
         truncate: Whether to take account of the maximum being above the average.
-        cost: A number > 0, a callable from queries ``n x p`` to ``n`` costs > 0, an object with
-            ``log_cost``, or a ``DeterministicModel``; None where cost does not
-            count.
+        cost: A number > 0, a callable from queries ``n x p`` to ``n`` costs > 0, a ``CostModel``,
+            or a cost of BoTorch, see ``costs.CostFunction``; None where cost does not count.
         posterior_transform: A ``ScalarizedPosteriorTransform``: a weight of -1 for minimisation.
         X_pending: ``k x p`` pending queries, fantasized at the posterior mean.
         constraints: Bounds on further outcomes, within which the samples are, each with a fitted

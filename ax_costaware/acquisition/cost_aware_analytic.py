@@ -55,8 +55,9 @@ class CostAwareAnalyticAcquisitionFunction(AnalyticAcquisitionFunction):
 
     Args:
         model: A fitted model; with several outcomes it needs a ``posterior_transform``.
-        cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, an object with
-            ``log_cost`` such as ``LogNormalCostModel``, or a ``DeterministicModel``.
+        cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, a ``CostModel``
+            such as ``LogNormalCostModel``, or a cost of BoTorch, see ``costs.CostFunction``; in
+            the user's own unit.
         maximize: Whether large values of the objective are good.
         posterior_transform: Applied to the posterior.
         X_pending: ``k x d`` pending points, fantasized at the posterior mean.
@@ -140,9 +141,9 @@ class PandoraBoxGittinsIndex(CostAwareAnalyticAcquisitionFunction):
     Args:
         model: A fitted model; with several outcomes it needs a ``posterior_transform``. For an
             ensemble of models the index is averaged over them.
-        cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, an object with
-            ``log_cost`` such as ``LogNormalCostModel``, or a ``DeterministicModel``;
-            in the user's own unit.
+        cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, a ``CostModel``
+            such as ``LogNormalCostModel``, or a cost of BoTorch, see ``costs.CostFunction``; in
+            the user's own unit.
         lmbda: What one unit of cost is worth, in units of the (transformed) objective; > 0.
         maximize: Whether large values of the objective are good.
         posterior_transform: Applied to the posterior.
@@ -223,9 +224,9 @@ class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
             ensemble of models the improvement is averaged over them.
         best_f: The incumbent, in units of the (transformed) objective: with noise the best
             posterior mean at an evaluated point, see ``incumbent``.
-        cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, an object with
-            ``log_cost`` such as ``LogNormalCostModel``, or a ``DeterministicModel``;
-            in the user's own unit.
+        cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, a ``CostModel``
+            such as ``LogNormalCostModel``, or a cost of BoTorch, see ``costs.CostFunction``; in
+            the user's own unit.
         exponent: Power of the cost, at least zero.
         maximize: Whether large values of the objective are good.
         posterior_transform: Applied to the posterior.

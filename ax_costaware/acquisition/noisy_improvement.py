@@ -98,9 +98,9 @@ class LogNoisyExpectedImprovementPerCost(PointwiseAcquisition):
         model: A fitted exact Gaussian process of one outcome.
         X_baseline: ``n x d`` points that were evaluated; of more than ``NUM_BASELINE`` those with
             the best of mean and two standard deviations.
-        cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, an object with
-            ``log_cost`` such as ``LogNormalCostModel``, or a ``DeterministicModel``;
-            in the user's own unit.
+        cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, a ``CostModel``
+            such as ``LogNormalCostModel``, or a cost of BoTorch, see ``costs.CostFunction``; in
+            the user's own unit.
         exponent: Power of the cost, at least zero.
         maximize: Whether large values of the objective are good.
         posterior_transform: Applied to the posterior.

@@ -116,8 +116,9 @@ class LogTargetImprovementPerCost(PointwiseAcquisition):
         best_f: The best posterior mean at the target so far, less ``risk_aversion`` standard
             deviations, with the sign of maximisation; None: what counts is the part of the
             variance at the target that a trial explains.
-        cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, an object with
-            ``log_cost`` such as ``LogNormalCostModel``, or a ``DeterministicModel``.
+        cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, a ``CostModel``
+            such as ``LogNormalCostModel``, or a cost of BoTorch, see ``costs.CostFunction``; in
+            the user's own unit.
         log_weight: A function from points ``n x d`` to ``n`` logarithms that are added, such as
             that of the probability that the trial is feasible, where what inputs have already is no
             gain; None for none.
