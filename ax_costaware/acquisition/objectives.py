@@ -282,8 +282,8 @@ class QueryCosts:
         if self.log_limit is None:
             return value
         excess = ((log_cost - self.log_limit) / _COST_MARGIN + 1.0).clamp_min(0.0)
-        steep = torch.where(excess < 1.0, excess.square(), 2.0 * excess - 1.0)
-        return value - self.penalties[index] * steep
+        growth = torch.where(excess < 1.0, excess.square(), 2.0 * excess - 1.0)
+        return value - self.penalties[index] * growth
 
 
 def _joined(

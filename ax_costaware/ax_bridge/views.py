@@ -268,10 +268,9 @@ class _Adapter(TorchAdapter):
         trials = problem.observed
         trials = [t for t in trials if method.is_deployable(problem, t.inputs)] or trials
         means, variances = method.expected(problem, [t.parameters for t in trials])
-        chances = method.log_chances(problem, [trial.inputs for trial in trials])
-        best = feasible_first(problem.scale.to_model(means), chances, method.feasibility_threshold)[
-            0
-        ]
+        log_feasibility = method.log_feasibility(problem, [trial.inputs for trial in trials])
+        values, threshold = problem.scale.to_model(means), method.feasibility_threshold
+        best = feasible_first(values, log_feasibility, threshold)[0]
         metric = problem.objective
         prediction = ({metric: float(means[best])}, {metric: {metric: float(variances[best])}})
         return self._of.trials[trials[best].index].arms[0], prediction

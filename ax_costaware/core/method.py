@@ -319,7 +319,7 @@ class Method(Budgeted, ABC):
             moments = problem.posterior.mixture(self.model_points(problem, rows))
         return problem.scale.moments(*moments)
 
-    def log_chances(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
+    def log_feasibility(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
         """How likely trials at some parameterizations are to keep to all outcome constraints.
 
         Returns:
@@ -371,15 +371,15 @@ class Method(Budgeted, ABC):
         compared = -mean if problem.minimize else mean
         if self.risk_aversion:
             compared = compared - self.risk_aversion * variance.sqrt()
-        log_chances = self.log_chances(problem, rows)
+        log_feasibility = self.log_feasibility(problem, rows)
         try:
             costs = expected_costs(self, problem, rows)
         except InputError:
             costs = [None] * len(rows)
         found: list[Best] = []
-        for i in feasible_first(compared, log_chances, self.feasibility_threshold):
+        for i in feasible_first(compared, log_feasibility, self.feasibility_threshold):
             moments = float(mean[i]), float(variance[i]) ** 0.5
-            chance = None if log_chances is None else float(log_chances[i].exp())
+            chance = None if log_feasibility is None else float(log_feasibility[i].exp())
             found.append(Best(dict(rows[i]), *moments, costs[i], None, trials[i], chance))
         return found
 

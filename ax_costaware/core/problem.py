@@ -410,8 +410,7 @@ class Best:
     feasibility: float | None = None
     """Probability that all outcome constraints hold; None where there are none."""
 
-    @property
-    def feasibility_text(self) -> str:
-        """How likely it is to be feasible, as the end of a sentence."""
-        chance = self.feasibility
-        return "" if chance is None else f", feasible with probability {chance:.3g}"
+
+def feasibility_text(probability: float | None) -> str:
+    """Return how likely something is to be feasible, as the end of a sentence."""
+    return "" if probability is None else f", feasible with probability {probability:.3g}"

@@ -27,7 +27,7 @@ from ax_costaware.core.account import expected_costs
 from ax_costaware.core.failures import failures_as_constraint
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.model import ARGUMENT, FixedHyperparameters, ModelOptions
-from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop
+from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop, feasibility_text
 from ax_costaware.core.switching import next_cost
 from ax_costaware.costs.cost_model import CostFunction, ResumedCost
 from ax_costaware.costs.switching_cost import is_same
@@ -40,7 +40,7 @@ from ax_costaware.methods.continuations import (
     resumable,
 )
 from ax_costaware.methods.gittins.rules import ImprovementPerCostStop
-from ax_costaware.methods.gittins.search import Search, steep
+from ax_costaware.methods.gittins.search import Search, ignoring_line_search_failures
 from ax_costaware.methods.priced import PricedMethod
 from ax_costaware.models import FidelityGP, FunctionalPosterior
 from ax_costaware.space.parameters import Fixed, Row, Value, takes
@@ -244,7 +244,7 @@ class MultiFidelity(PricedMethod):
             risk_aversion=self.risk_aversion,
         )
         try:
-            with steep():  # next to what was tried the logarithm falls
+            with ignoring_line_search_failures():  # next to what was tried the logarithm falls
                 found = search.best(worth)
         except SpaceExhausted:
             return self._stop(search, SpaceExhausted.REASON)
@@ -377,7 +377,7 @@ class MultiFidelity(PricedMethod):
         return Stop(
             f"Stopped: {reason}. {search.money.said}. Deploy {_shown(best.parameters)} ({was_run}):"
             f" expected value {best.mean:.6g}, standard deviation {best.standard_deviation:.3g}"
-            f"{best.feasibility_text}."
+            f"{feasibility_text(best.feasibility)}."
         )
 
 

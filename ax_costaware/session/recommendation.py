@@ -23,6 +23,7 @@ from ax.exceptions.core import DataRequiredError, UserInputError
 from ax_costaware.argument_checks import instance_of, positive_number_or_none
 from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
 from ax_costaware.ax_bridge.node import fitted_problem, node_of
+from ax_costaware.core.problem import feasibility_text
 from ax_costaware.display import display_cost, display_number, display_values
 from ax_costaware.space.parameters import check_fixed
 
@@ -143,10 +144,9 @@ def recommend(
 def _describe(recommendation: Recommendation) -> str:
     cost = recommendation.expected_cost
     shown = "" if cost is None else f" {display_cost(recommendation.control_set, cost)}"
-    chance = recommendation.feasibility
-    feasible = "" if chance is None else f", feasible with probability {chance:.3g}"
     return (
         f"{display_values(recommendation.parameters)}{shown}: expected value "
         f"{display_number(recommendation.expected_value)}, standard deviation "
-        f"{display_number(recommendation.standard_deviation)}{feasible}"
+        f"{display_number(recommendation.standard_deviation)}"
+        f"{feasibility_text(recommendation.feasibility)}"
     )

@@ -20,6 +20,7 @@ from ax_costaware.ax_bridge.node import method_of, node_of
 from ax_costaware.ax_bridge.stopping import assess_experiment, method_to_check
 from ax_costaware.ax_bridge.surrogates import model_of
 from ax_costaware.core import FixedHyperparameters
+from ax_costaware.core.problem import feasibility_text
 from ax_costaware.display import display_number, display_values
 from ax_costaware.methods import CostAware
 from ax_costaware.methods.gittins import StopRule
@@ -63,18 +64,16 @@ class StopAssessment:
     """Probability that the incumbent keeps to all outcome constraints; None without any."""
 
     def __str__(self) -> str:
-        compared = chance = ""
+        compared = ""
         where = "not tried yet"
         if self.incumbent_trial is not None:
             where = f"trial {self.incumbent_trial}"
         if self.index is not None:
             index, mean = display_number(self.index), display_number(self.incumbent)
             compared = f" Largest index {index}, best posterior mean {mean}."
-        if self.feasibility is not None:
-            chance = f", feasible with probability {self.feasibility:.3g}"
         return (
             f"{'Stop' if self.stop else 'Go on'}. {self.reason}{compared} Best so far: "
-            f"{where}, {display_values(self.parameters)}{chance}."
+            f"{where}, {display_values(self.parameters)}{feasibility_text(self.feasibility)}."
         )
 
 
@@ -149,7 +148,7 @@ def should_stop(
         remaining=assessment.money.remaining,
         parameters=assessment.incumbent_parameters,
         reason=f"{assessment.reason[0].upper()}{assessment.reason[1:]}.",
-        feasibility=assessment.chance,
+        feasibility=assessment.feasibility,
     )
 
 

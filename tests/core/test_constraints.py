@@ -356,7 +356,9 @@ def test_the_stopping_rule_is_of_feasible_trials() -> None:
         assessment = assess(method, problem, method.rule)
         assert assessment.stop is stop
         assert assessment.is_feasible
-        assert f"feasible with probability {assessment.chance:.3g}" in assessment.stop_message()
+        assert (
+            f"feasible with probability {assessment.feasibility:.3g}" in assessment.stop_message()
+        )
 
 
 @pytest.mark.usefixtures("full_searches")

@@ -35,7 +35,15 @@ from ax_costaware.argument_checks import (
 from ax_costaware.core.account import Money
 from ax_costaware.core.method import Method
 from ax_costaware.core.model import ARGUMENT, FixedHyperparameters, ModelOptions
-from ax_costaware.core.problem import Array, Best, Decision, Problem, Stop, decision_seed
+from ax_costaware.core.problem import (
+    Array,
+    Best,
+    Decision,
+    Problem,
+    Stop,
+    decision_seed,
+    feasibility_text,
+)
 from ax_costaware.exceptions import InputError
 from ax_costaware.laws import Conditional
 from ax_costaware.methods.averages.deployment import best_points, recommendation_record
@@ -363,7 +371,7 @@ class Targets(Method):
             moments = posterior(problem)(problem.space.encode(rows))
         return problem.scale.moments(*moments)
 
-    def log_chances(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
+    def log_feasibility(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
         """As for any method, of the averages that queries are answered by."""
         if not problem.constraints:
             return None
@@ -385,7 +393,7 @@ class Targets(Method):
         best = self.recommend(problem)[0]
         return (
             f"Deploy {best.parameters}, whose expected value is {best.mean:.6g} with a standard "
-            f"deviation of {best.standard_deviation:.6g}{best.feasibility_text}."
+            f"deviation of {best.standard_deviation:.6g}{feasibility_text(best.feasibility)}."
         )
 
     def _chosen(

@@ -63,12 +63,12 @@ def best_points(
     for function in (limited, log_probability):
         X, mean, variance = best_target(now, space, seed=seed, function=function)
         with torch.no_grad():
-            log_chances = log_probability(X)
-        chances = log_chances.exp().tolist()
+            log_feasibility = log_probability(X)
+        chances = log_feasibility.exp().tolist()
         if max(chances) >= feasibility_threshold:
             break
     rows = list(zip(X.tolist(), mean.tolist(), variance.tolist(), chances, strict=True))
-    return [rows[i] for i in feasible_first(mean, log_chances, feasibility_threshold)]
+    return [rows[i] for i in feasible_first(mean, log_feasibility, feasibility_threshold)]
 
 
 def recommendation_record(best: Best) -> dict[str, Any]:

@@ -387,9 +387,9 @@ class ControlSets(Method):
         method = self._given(problem)
         open_sets = allowed_sets(problem, method.control_sets)
         values, every = ControlSetValues(problem, method), range(len(self.control_sets))
-        space, costs, log_chances = values.space, QuerySpace(problem, self).costs, None
+        space, costs, log_feasibility = values.space, QuerySpace(problem, self).costs, None
         if problem.constraints:
-            points, log_chances = values.best_feasible()
+            points, log_feasibility = values.best_feasible()
             means = space.expectations(points, every)[0]
         else:
             # Of a flat mean it is what is surest.
@@ -398,7 +398,7 @@ class ControlSets(Method):
             optima = space.search(every, acquisition, seed, held=problem.held)
             points, means = optima.point, optima.value
         found = []
-        for i in feasible_first(means, log_chances, self.feasibility_threshold):
+        for i in feasible_first(means, log_feasibility, self.feasibility_threshold):
             if not open_sets[i]:
                 continue
             control_set, point = self.control_sets[i], points[i].detach()
@@ -412,7 +412,9 @@ class ControlSets(Method):
                     variance**0.5,
                     None if cost is None else cost.mean,
                     control_set.name,
-                    feasibility=None if log_chances is None else float(log_chances[i].exp()),
+                    feasibility=None
+                    if log_feasibility is None
+                    else float(log_feasibility[i].exp()),
                 )
             )
         return found
@@ -426,10 +428,10 @@ class ControlSets(Method):
         more = [replace(s, parameters=(*s.parameters, *sorted(known))) for s in self.control_sets]
         return replace(self, control_sets=tuple(more))
 
-    def log_chances(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
+    def log_feasibility(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
         """As for any method, of the expectation over what a trial leaves to chance."""
         points, places = problem.space.encode(rows), [self.index_of(row) for row in rows]
-        return QuerySpace(problem, self).log_chances(points, places)
+        return QuerySpace(problem, self).log_feasibility(points, places)
 
     def expected(self, problem: Problem, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
         """Posterior mean and variance of the expectation over what a trial leaves to chance.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ax_costaware.core.account import ROUNDING, LedgerEntry
 from ax_costaware.core.history import PastTrial
-from ax_costaware.core.problem import Decision, Problem, Stop, decision_seed
+from ax_costaware.core.problem import Decision, Problem, Stop, decision_seed, feasibility_text
 from ax_costaware.core.switching import kept_settings
 from ax_costaware.costs.control_set import ControlSet
 from ax_costaware.exceptions import InputError
@@ -79,7 +79,7 @@ def _decision(
     chosen = method.control_sets[choice.index]
     arm = values.space.arm(chosen, values.space.controlled(point, chosen.parameters))
     reason = choice.reason
-    chances = values.space.log_chances(point.unsqueeze(0), [choice.index])
+    log_feasibility = values.space.log_feasibility(point.unsqueeze(0), [choice.index])
     if not values.is_feasible:
         reason = (
             f"No query is feasible with a probability of {method.feasibility_threshold:g} yet, and "
@@ -97,7 +97,7 @@ def _decision(
         "problem": method.problem_digest,
         **values.money.record(),
         **record,
-        **({} if chances is None else {"feasibility": float(chances.exp())}),
+        **({} if log_feasibility is None else {"feasibility": float(log_feasibility.exp())}),
         "state": dict(choice.state),
     }
     is_priced_alike = not (method.learns_costs or values.space.costs.ranges)
@@ -220,7 +220,8 @@ def _stop(values: ControlSetValues, why: str) -> Stop:
     settings = ", ".join(f"{name}={value!r}" for name, value in best.parameters.items())
     return Stop(
         f"{why} Deploy control set {best.control_set!r} with {settings}: expected value "
-        f"{best.mean:.6g}, standard deviation {best.standard_deviation:.3g}{best.feasibility_text}."
+        f"{best.mean:.6g}, standard deviation {best.standard_deviation:.3g}"
+        f"{feasibility_text(best.feasibility)}."
     )
 
 

@@ -274,7 +274,7 @@ class QuerySpace:
         """The posteriors of the constrained outcomes, with their bounds."""
         return Feasibility.of(self.problem.constraints, FunctionalPosterior.of)
 
-    def log_chances(self, points: Tensor, sets: Sequence[int]) -> Tensor | None:
+    def log_feasibility(self, points: Tensor, sets: Sequence[int]) -> Tensor | None:
         """Logarithms of the probability that expectations keep to all outcome constraints.
 
         Args:

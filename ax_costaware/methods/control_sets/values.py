@@ -116,9 +116,9 @@ class ControlSetValues:
         ]
         if not rows:
             return None
-        chances = method.log_chances(problem, rows)
-        assert chances is not None
-        is_feasible = (chances.exp() >= method.feasibility_threshold).tolist()
+        log_feasibility = method.log_feasibility(problem, rows)
+        assert log_feasibility is not None
+        is_feasible = (log_feasibility.exp() >= method.feasibility_threshold).tolist()
         good = [row for row, is_good in zip(rows, is_feasible, strict=True) if is_good]
         if not good:
             return None
@@ -148,16 +148,16 @@ class ControlSetValues:
             is_required=True,
         )
         points = space.best_means(every, trial, weighted=required, **given).point.detach()
-        chances = space.log_chances(points, every)
-        assert chances is not None
-        rest = (chances < log_threshold).nonzero().flatten().tolist()
+        log_feasibility = space.log_feasibility(points, every)
+        assert log_feasibility is not None
+        rest = (log_feasibility < log_threshold).nonzero().flatten().tolist()
         if rest:
             seed = decision_seed(self.method.seed, trial)
             found = space.search(rest, "feasible", seed, **given)
             points[rest] = found.point.detach()
-            chances = space.log_chances(points, every)
-            assert chances is not None
-        return points, chances
+            log_feasibility = space.log_feasibility(points, every)
+            assert log_feasibility is not None
+        return points, log_feasibility
 
     def __call__(self, indices: Sequence[int]) -> list[float]:
         """The largest expected acquisition value of each control set."""
@@ -270,9 +270,9 @@ class ControlSetValues:
             if best is not None:
                 sd = variance.sqrt().clamp_min(_LEAST_DEVIATION)
                 worth = LogExpectedImprovement(best)(mean, sd) + worth
-            chances = space.log_chances(points, sets)
-            if chances is not None:
-                worth = worth + chances
+            log_feasibility = space.log_feasibility(points, sets)
+            if log_feasibility is not None:
+                worth = worth + log_feasibility
             limited = [cost is not None and not self.money.pays(cost.mean) for cost in costs]
             if not all(limited):
                 worth = worth.masked_fill(torch.tensor(limited, device=worth.device), -torch.inf)

@@ -39,7 +39,7 @@ from ax_costaware.core.account import ROUNDING, Money
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.method import NO_LIMIT, Method
 from ax_costaware.core.model import ARGUMENT, FixedHyperparameters, ModelOptions
-from ax_costaware.core.problem import Best, Decision, Problem, Stop, decision_seed
+from ax_costaware.core.problem import Best, Decision, Problem, Stop, decision_seed, feasibility_text
 from ax_costaware.core.trial_times import TrialTimes
 from ax_costaware.costs import Cost
 from ax_costaware.costs.declared_cost import cost_of
@@ -333,14 +333,13 @@ class CostlyFeedback(Method):
             what += ", as far as it is likely to be feasible,"
         elif feasibility is not None:
             what += " of those that are likely enough to be feasible"
-        likely = "" if chance is None else f", feasible with probability {chance:.3g}"
         model = problem.model
         assert isinstance(model, TimeVaryingGP)
         return Decision(
             parameters=row,
             why=(
                 f"It {what} at time {now:.10g}: posterior mean {mean:.6g}, standard "
-                f"deviation {spread:.6g}, beta {beta:.6g}{likely}. "
+                f"deviation {spread:.6g}, beta {beta:.6g}{feasibility_text(chance)}. "
                 f"{'Measure' if choice.measure else 'Do not measure'}: {choice.reason}."
             ),
             expected_cost=cost if choice.measure else 0.0,

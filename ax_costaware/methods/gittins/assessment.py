@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ax_costaware.acquisition import LogNoisyExpectedImprovementPerCost, Optimum
 from ax_costaware.core.account import Money
-from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop
+from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop, feasibility_text
 from ax_costaware.core.switching import next_cost
 from ax_costaware.costs.cost_model import SAME_VALUE, whole_cost
 from ax_costaware.methods.gittins.prices import (
@@ -73,7 +73,7 @@ class Assessment:
     compared: tuple[float, float] | None = None
     """The index that the stopping rule looked at, and its lambda; None where none was asked."""
 
-    chance: float | None = None
+    feasibility: float | None = None
     """Probability that the incumbent is feasible; None without outcome constraints."""
 
     is_feasible: bool = True
@@ -100,10 +100,9 @@ class Assessment:
         what = f"{values} (not tried there)"
         if self.incumbent_trial is not None:
             what = f"{self.named} with {values}"
-        chance = "" if self.chance is None else f", feasible with probability {self.chance:.3g}"
         return (
             f"Stopped: {self.reason}.{compared} {self.money.said}. {deploy} {what}: expected value "
-            f"{self.incumbent:.6g}{chance}."
+            f"{self.incumbent:.6g}{feasibility_text(self.feasibility)}."
         )
 
     @property
@@ -137,7 +136,7 @@ def assess(method: CostAware, problem: Problem, rule: StopRule | None) -> Assess
         scale.from_model(best),
         trial.index if trial is not None and was_run else None,
         inputs,
-        chance=incumbent.feasibility,
+        feasibility=incumbent.feasibility,
         is_feasible=search.is_feasible(incumbent),
     )
     if not money.pays(None):
@@ -296,8 +295,10 @@ def _decision(
     not_held = method.rule is not None and is_priced and is_provisional(method, problem)
     probabilities: dict[str, float | None] = {}
     if search.feasibility is not None:
-        chance = float(search.feasibility.probability(X))
-        probabilities = {"feasibility": chance, "incumbent_feasibility": assessment.chance}
+        probabilities = {
+            "feasibility": float(search.feasibility.probability(X)),
+            "incumbent_feasibility": assessment.feasibility,
+        }
     return Decision(
         parameters=row,
         why=_why(method, assessment, index, price, probabilities.get("feasibility")),
@@ -330,20 +331,22 @@ def _why(
     assessment: Assessment,
     index: float | None,
     price: float | None,
-    chance: float | None,
+    feasibility: float | None,
 ) -> str:
     """The reason of a decision, in sentences; arguments as of ``_decision``."""
     if index is None or price is None:
         return (
             f"No trial is feasible with a probability of {method.feasibility_threshold:g} yet, and "
-            f"this one is the likeliest to be, per cost: with a probability of {chance:.3g}, where "
-            f"{assessment.named} has {assessment.chance:.3g}."
+            f"this one is the likeliest to be, per cost: with a probability of {feasibility:.3g}, "
+            f"where {assessment.named} has {assessment.feasibility:.3g}."
         )
     first = f"Its Gittins index, {index:.6g}, is the best"
     if method.acquisition != GITTINS:
         per = "per unit of cost" if method.acquisition in PER_COST else _BY_COST
         first = f"It has the largest expected improvement {per}; its Gittins index is {index:.6g}"
-    last = "" if chance is None else f" It is feasible with a probability of {chance:.3g}."
+    last = ""
+    if feasibility is not None:
+        last = f" It is feasible with a probability of {feasibility:.3g}."
     return (
         f"{first} at a price of {price:.6g} for a unit of cost "
         f"({_SOURCES[method.lambda_source]}); the best posterior mean so far is "

@@ -68,8 +68,8 @@ _LEAST_LOG = -100.0
 
 
 @contextmanager
-def steep() -> Iterator[None]:
-    """Where a line search may end early, and nobody is told: there are points besides."""
+def ignoring_line_search_failures() -> Iterator[None]:
+    """Silence line searches that end early where a function bends: the starts count, too."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OptimizationWarning)
         warnings.filterwarnings("ignore", "Optimization failed", RuntimeWarning)
@@ -361,7 +361,7 @@ class Search(Generic[Priced]):
             if self.cost_at(cheapest.point) > limit:
                 return None
             payable = cheapest.point.unsqueeze(0)
-        with steep():  # at the bend of the penalty
+        with ignoring_line_search_failures():  # at the bend of the penalty
             found = self._maximum(CostLimited(acquisition, self.cost, limit, self.starts))
         # The margin of the penalty turns away what costs just what is left; the points do not.
         affordable = found if self.cost_at(found.point) <= limit else None

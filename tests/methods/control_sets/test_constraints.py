@@ -148,7 +148,7 @@ def test_the_probability_is_that_of_the_expectation() -> None:
         expected = chance(best.control_set, best.parameters)
         assert best.feasibility == pytest.approx(expected, abs=5e-3)
     rows = [trial.parameters for trial in simulation.trials]
-    chances = simulation.method.log_chances(problem, rows)
+    chances = simulation.method.log_feasibility(problem, rows)
     assert chances is not None
     for row, found in zip(rows, chances.exp().tolist(), strict=True):
         assert found == pytest.approx(chance(str(row[CONTROL_SET]), row), abs=5e-3)
@@ -169,7 +169,7 @@ def test_what_to_deploy_is_feasible_first_then_by_probability() -> None:
     grid = torch.cartesian_prod(side, side, side)
     for best in ranked:
         index = method.names.index(str(best.control_set))
-        logs = space.log_chances(grid, [index] * len(grid))
+        logs = space.log_feasibility(grid, [index] * len(grid))
         assert logs is not None
         found = logs.exp()
         means, _ = space.expectations(grid, [index] * len(grid))
@@ -206,7 +206,7 @@ def test_until_something_is_feasible_the_likeliest_per_cost_is_next() -> None:
     points = torch.cat([SPACE.sobol_points(256, 3), SPACE.encode([decision.parameters])])
     per_cost = {}
     for i, control_set in enumerate(method.control_sets):
-        logs = space.log_chances(points, [i] * len(points))
+        logs = space.log_feasibility(points, [i] * len(points))
         assert logs is not None
         chances = logs.exp()
         per_cost[control_set.name] = float(chances.max()) / float(control_set.cost or 0.0)

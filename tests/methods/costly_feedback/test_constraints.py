@@ -131,7 +131,7 @@ def test_what_a_point_promises_counts_as_far_as_it_is_likely_to_be_feasible() ->
     assert point == pytest.approx(best, abs=0.03)
     near = int((grid - torch.tensor(point)).norm(dim=-1).argmin())
     assert decision.details["feasibility"] == pytest.approx(float(chance[near]), abs=0.05)
-    chances = simulation.method.log_chances(problem, [decision.parameters])
+    chances = simulation.method.log_feasibility(problem, [decision.parameters])
     assert chances is not None
     assert float(chances.exp()) == pytest.approx(decision.details["feasibility"], abs=1e-9)
 
