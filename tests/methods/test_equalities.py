@@ -247,7 +247,7 @@ def test_an_optimum_is_found_where_what_is_fixed_leaves_it() -> None:
     for row in MIXTURE.sobol_rows(40):
         simulation.tell(Decision(dict(row), ""), measured(row, True))
     problem = simulation.problem({"a": 0.4})
-    point, _ = maximum_within(problem, PosteriorMean(problem.model), {})
+    point = maximum_within(problem, PosteriorMean(problem.model), {}).point
     (row,) = MIXTURE.decode(point.unsqueeze(0))
     assert error(row) < 1e-12
     assert row["a"] == 0.4
