@@ -1,4 +1,4 @@
-"""How answers, reasons and logs print numbers and parameter values."""
+"""Formats of numbers and parameter values in answers, reasons and logs."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 
 def display_number(value: float) -> str:
-    """A number to six significant digits, without trailing zeros."""
+    """Return a number with six significant digits, without trailing zeros."""
     return f"{value:.6g}"
 
 
 def display_cost(control_set: str | None, expected_cost: float | None) -> str:
-    """What a trial costs and by which control set, as ``[control set a, expected cost 2]``."""
+    """Return cost and control set as ``[control set a, expected cost 2]``."""
     cost = "cost not known yet"
     if expected_cost is not None:
         cost = f"expected cost {display_number(expected_cost)}"
@@ -20,7 +20,7 @@ def display_cost(control_set: str | None, expected_cost: float | None) -> str:
 
 
 def display_values(values: Mapping[str, Any]) -> str:
-    """Parameter values as ``a = 1, b = red``."""
+    """Return parameter values as ``a = 1, b = red``."""
     return ", ".join(
         f"{name} = {display_number(value) if isinstance(value, float) else value}"
         for name, value in values.items()

@@ -1,10 +1,10 @@
-"""Metrics that look at what the package recorded with a trial before Ax asks for their values.
+"""Metrics that read the package's records of a trial.
 
 With ``complete_trial`` a user skips a measurement by not reporting one. Under an ``Orchestrator``,
-or ``Client.run_trials``, Ax asks the experiment's metrics instead, and a metric that has no value
-to give counts as an error, for which the trial is abandoned. ``SkippingMetric`` looks at the
-decision that is stored with the trial first; ``ReportedMetric`` and ``CostMetric`` need nothing
-fetched, since they read what a runner of the package (or ``complete_trial``) recorded.
+or ``Client.run_trials``, Ax asks the experiment's metrics instead. A metric without a value is an
+error there, for which the trial is abandoned. ``SkippingMetric`` therefore reads the decision
+first. ``ReportedMetric`` and ``CostMetric`` fetch nothing: they read what a runner of the package,
+or ``complete_trial``, recorded.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from ax_costaware.ax_bridge.storage import register_metric
 
 
 class SkippingMetric(IMetric):
-    """An ``IMetric`` that is measured only where the strategy asks for it.
+    """``IMetric`` that is measured only where the strategy asks for it.
 
-    Take it in the place of ``IMetric`` for the objective of ``costly_feedback_strategy`` and define
-    ``fetch``, which is where the measurement is paid for::
+    Use it in place of ``IMetric`` for the objective of ``costly_feedback_strategy``. Define
+    ``fetch``, which makes the measurement::
 
         class Accuracy(SkippingMetric):
             def fetch(self, trial_index, trial_metadata):
@@ -43,13 +43,13 @@ class SkippingMetric(IMetric):
 
         client.configure_metrics([Accuracy("accuracy")])
 
-    In a trial that ``query`` says not to measure ``fetch`` is not called, and the trial is
-    completed without a value: it is neither failed nor abandoned, and does not count towards the
-    tolerated failure rate. The trial is still run, since its parameters are to be used.
+    ``fetch`` is not called in a trial that is not to be measured. Such a trial is completed without
+    a value: it is neither failed nor abandoned, and does not count towards the tolerated failure
+    rate. It is still run, since its parameters are to be used.
 
-    A subclass is registered with Ax's JSON and SQL stores when it is defined, under the name of
-    the class; import its module before a stored experiment is loaded. It is made anew from the
-    arguments of its constructor, which it must keep as attributes of the same names.
+    A subclass is registered with Ax's JSON and SQL stores under the name of the class. Import its
+    module before a stored experiment is loaded. Arguments of the constructor must be kept as
+    attributes of the same names, from which a stored metric is made again.
     """
 
     def __init_subclass__(cls, **arguments: Any) -> None:
@@ -60,14 +60,14 @@ class SkippingMetric(IMetric):
     def fetch(
         self, trial_index: int, trial_metadata: Mapping[str, Any]
     ) -> tuple[int, float | tuple[float, float]]:
-        """Measure; see ``IMetric.fetch``."""
+        """Return a measurement; see ``IMetric.fetch``."""
 
     def has_value(self, trial: BaseTrial) -> bool:
-        """Whether there is a value to fetch: whether the strategy asks for one."""
+        """True if there is a value to fetch, that is, if the strategy asks for one."""
         return planned_trial(trial).is_to_be_measured
 
     def fetch_trial_data(self, trial: BaseTrial, **kwargs: Any) -> MetricFetchResult:
-        """No data where there is no value, else those of ``fetch``."""
+        """Return the data of ``fetch``; no data without a value."""
         if not self.has_value(trial):
             return Ok(value=Data())
         fetched: MetricFetchResult = super().fetch_trial_data(trial, **kwargs)
@@ -80,9 +80,9 @@ class SkippingMetric(IMetric):
         trials: list[BaseTrial] | None = None,
         **kwargs: Any,
     ) -> tuple[dict[int, dict[str, MetricFetchResult]], bool]:
-        """As of any metric, but without metrics that a trial has no value of.
+        """Fetch data without the metrics that have no value for a trial.
 
-        Ax would take their empty data for an error and say so in the log.
+        Ax would take their empty data for an error and log it.
         """
         found: dict[int, dict[str, MetricFetchResult]] = {}
         is_new = False
@@ -104,24 +104,26 @@ class SkippingMetric(IMetric):
 
 
 class ReportedMetric(SkippingMetric):
-    """A metric whose values are what the user's function returned, under the metric's name.
+    """Metric with the values that the user's function returned, under the metric's name.
 
-    It goes with the package's runners, which record what the function returned with the trial::
+    Use it with the package's runners, which record what the function returned::
 
         client.configure_runner(FunctionRunner(train))
         client.configure_metrics([ReportedMetric("accuracy")])
 
-    A trial without a recorded value has no data: one that the strategy asked not to measure, one of
-    which the function said so by ``TrialResult(raw_data=None)``, or one that the function returned
-    no value of a tracking metric for.
+    A trial has no data if
+
+    - the strategy asked not to measure it,
+    - the function returned ``TrialResult(raw_data=None)``, or
+    - the function returned no value of a tracking metric.
     """
 
-    has_map_data = False  # What is recorded has no progression, as under ``complete_trial``.
+    has_map_data = False  # Recorded values have no progression, as under ``complete_trial``.
 
     def fetch(
         self, trial_index: int, trial_metadata: Mapping[str, Any]
     ) -> tuple[int, tuple[float, float]]:
-        """The recorded mean and standard error (NaN if unknown).
+        """Return the recorded mean and standard error (NaN if unknown).
 
         Raises:
             KeyError: If none was recorded.
@@ -130,27 +132,27 @@ class ReportedMetric(SkippingMetric):
         return 0, (mean, math.nan if sem is None else sem)
 
     def has_value(self, trial: BaseTrial) -> bool:
-        """Whether the trial's record has a value of this metric."""
+        """True if the trial's record has a value of this metric."""
         return self.name in recorded_outcomes(trial)
 
     def fetch_trial_data(self, trial: BaseTrial, **kwargs: Any) -> MetricFetchResult:
-        """The recorded value, without the progression that Ax adds; no data where there is none."""
+        """Return the recorded value without Ax's progression; no data without a value."""
         frame = super().fetch_trial_data(trial, **kwargs).unwrap().full_df
         return Ok(value=Data(df=frame.drop(columns=MAP_KEY, errors="ignore")))
 
 
 class CostMetric(ReportedMetric):
-    """The cost of a trial as a metric: what the function said, or what the runner measured.
+    """Cost of a trial as a metric: as the function reports it, or as the runner measures it.
 
-    It shows costs beside the outcomes in Ax's tables, and gives them to a strategy that learns
-    them, as ``cost_aware_strategy(cost="seconds")`` does from ``CostMetric("seconds")``. A trial
-    whose cost was not recorded has no data. In the user's own unit.
+    It shows costs next to the outcomes in Ax's tables, and passes them to a strategy that learns
+    costs, such as ``cost_aware_strategy(cost="seconds")`` with ``CostMetric("seconds")``. A trial
+    without a recorded cost has no data. Costs are in the user's own unit.
     """
 
     def fetch(
         self, trial_index: int, trial_metadata: Mapping[str, Any]
     ) -> tuple[int, tuple[float, float]]:
-        """The recorded cost.
+        """Return the recorded cost.
 
         Raises:
             KeyError: If none was recorded.
@@ -161,5 +163,5 @@ class CostMetric(ReportedMetric):
         return super().fetch(trial_index, trial_metadata)
 
     def has_value(self, trial: BaseTrial) -> bool:
-        """Whether the trial's record has a cost."""
+        """True if the trial's record has a cost."""
         return "cost" in outcome_record(trial) or super().has_value(trial)

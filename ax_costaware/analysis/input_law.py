@@ -117,7 +117,7 @@ class InputLawAnalysis(MethodAnalysis[ControlSets]):
         report = input_fit(run.client, self.last, self.significance)
         trials = realized_inputs(run.trials, run.method)
         figure = input_law_figure([_panel(fit, report, trials, run.method) for fit in report.fits])
-        warning = "" if report.agrees else ": WARNING, they disagree with their laws"
+        warning = "" if report.agrees else ": WARNING, they disagree with their distributions"
         return self._card_of(_subtitle(report), _frame(report), figure, warning)
 
 
@@ -204,7 +204,7 @@ def _panel(
         cdf = [[reached for _, reached in joint.cdfs_given(name, x, given)] for given in some]
         heights = np.mean(cdf, axis=0)
         heights = np.diff(heights, prepend=0.0) if is_shares else heights
-        return panel("assumed, given what was controlled", x, heights.tolist(), is_shares, None)
+        return panel("assumed, given the controlled inputs", x, heights.tolist(), is_shares, None)
     laws: Sequence[Marginal] = [law]
     if isinstance(law, Learned):
         before = values[: len(values) - len(tested)]

@@ -1,13 +1,16 @@
-"""What a user asks of a running experiment and tells it: the session functions.
+"""Session functions: queries and reports on a running experiment.
 
-``query`` says what a trial controls and why, ``complete_trial`` records how it came out,
-``report_cost`` what one that has ended has cost, ``exclude_trial`` leaves one out of everything,
-``set_budget`` says that there is more or less to spend than was said,
-``recommend`` says what to deploy, ``spending`` what was paid, ``save`` stores what an outage of the
-database left in this process, ``should_stop`` says whether the next trial would be worth its cost,
-``input_fit`` whether the inputs that are left to chance follow the laws that are assumed,
-``attach_table`` attaches what was measured before, and ``add_pairs`` adds to what a strategy has
-learned queries from.
+- ``query``: what a trial controls, and why
+- ``complete_trial``: record the outcome of a trial
+- ``report_cost``: record the cost of a trial that has ended
+- ``exclude_trial``: remove a trial from learning and from the account
+- ``recommend``: what to deploy
+- ``should_stop``: test if the next trial is worth its cost
+- ``spending``, ``set_budget``: read the account, change the budget
+- ``input_fit``: test uncontrolled inputs against their assumed distributions
+- ``attach_table``: attach earlier trials
+- ``add_pairs``: add training data of a learned conditional
+- ``save``: store what a database outage left in this process
 """
 
 from ax_costaware.ax_bridge.client import SessionClient

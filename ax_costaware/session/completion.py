@@ -1,8 +1,8 @@
-"""Reporting how a trial came out: ``complete_trial``; also ``report_cost`` and ``save``.
+"""Reports on trials: ``complete_trial``, ``report_cost``, ``exclude_trial`` and ``save``.
 
-Everything is validated before anything is written. The realised inputs, the cost and the outcomes
-go into the trial's run metadata before Ax completes the trial, because that is where they are kept
-at full precision (Ax's own data keep ten decimals) and saved by both of Ax's stores.
+Everything is validated before anything is written. Realized inputs, cost and outcomes are written
+to the trial's run metadata before Ax completes the trial. Run metadata keep full precision (Ax's
+own data keep ten decimals), and both of Ax's stores save them.
 """
 
 from __future__ import annotations
@@ -62,64 +62,61 @@ def complete_trial(
     cost: float | None = None,
     progression: float | Sequence[float] | None = None,
 ) -> None:
-    """Record a trial's outcome, its inputs as they really were, and its cost, and complete it.
+    """Complete a trial: record its outcome, its realized inputs, and its cost.
 
     The trial is saved if the client has a database. A refused call changes nothing. If only saving
-    fails, the trial is completed in this process: once the database is back, the same call again,
-    or ``save``, stores it. Of a trial of a control set that Ax's own call has completed, the
-    realised inputs and the cost are added, without ``raw_data``.
+    fails, the trial is completed in this process. Once the database is back, repeat the call, or
+    call ``save``. If Ax's own call has completed a trial of a control set, this function adds the
+    realized inputs and the cost; leave out ``raw_data`` then.
 
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
         trial_index: Index of a running trial.
-        raw_data: The objective's value, ``(mean, sem)``, or a mapping from metric to either; an
+        raw_data: The objective's value, ``(mean, sem)``, or a mapping from metric to either. An
             unknown ``sem`` is inferred by the model. None: nothing was measured, and the trial is
             completed without data. With costly feedback that is a skipped measurement, which is
-            free; any other strategy still charges the trial, unless ``cost=0``. A mapping may
-            lack the objective, and may hold the cost, under the metric that the strategy learns
-            costs from.
-        realized: The value that each uncontrolled parameter took, in its own unit. A controlled
-            parameter may be given too, if it came out differently from plan.
-        cost: What the trial cost, in the user's own unit; 0 if it was free. None: it is charged
-            what was expected of it, a skipped measurement nothing. A strategy that learns its
-            costs needs the cost of every trial, larger than 0; it is shown in Ax's data, too,
-            where the experiment has the metric. A trial of a control set with an unknown cost
-            needs one, larger than the set's ``fixed_cost``, whether or not it was measured; one
-            that was never run is to be marked as abandoned.
-        progression: The steps of a learning curve, which increase and are in units of the fidelity
-            of ``fidelity_strategy``: ``complete_trial(client, i, scores, progression=range(1,
-            11))`` with a list of scores after 1 to 10 epochs, or a list per metric; what is no list
-            is of the last step. That is the trial's own fidelity, however far it was to go. A
-            number is the step of a ``raw_data`` without lists, as in Ax's own calls, which report
-            the steps before.
+            free. Any other strategy charges the trial, unless ``cost=0``. A mapping may lack the
+            objective. It may hold the cost, under the metric from which the strategy learns costs.
+        realized: The realized value of each uncontrolled parameter, in its own unit. A controlled
+            parameter may be given too, if its value differs from the plan.
+        cost: Cost of the trial, in the user's own unit; 0 if it was free. None: the expected cost
+            is charged, and nothing for a skipped measurement. A strategy that learns costs needs
+            the cost of every trial, larger than 0. It appears in Ax's data, too, if the experiment
+            has the metric. A trial of a control set with an unknown cost needs one larger than the
+            set's ``fixed_cost``, measured or not. Mark a trial that never ran as abandoned.
+        progression: Increasing steps of a learning curve, in units of the fidelity of
+            ``fidelity_strategy``. For example ``complete_trial(client, i, scores,
+            progression=range(1, 11))`` with a list of scores after 1 to 10 epochs, or a list per
+            metric. A value that is no list belongs to the last step. The last step is the trial's
+            realized fidelity, whatever was planned. A number is the step of ``raw_data`` without
+            lists, as in Ax's own calls, which report the steps before.
 
     Raises:
-        UserInputError: If the trial does not exist or is not running, a realised value is missing,
-            unknown or does not fit its parameter, a metric is unknown, a number is not finite, a
-            cost or standard error is negative, a cost that is learned is 0 or no more than the
-            trial's switching cost, it is given twice and differently, or it is missing or too small
-            for a control set whose cost is unknown; if the strategy learns from no progress, or
-            ``progression`` has other steps than the parameter has values, or not as many as there
-            are outcomes; if it was measured at inputs that are no query of its conditional, or no
-            cell of its tree.
+        UserInputError: If the trial does not exist or is not running; a realized value is missing,
+            unknown or does not fit its parameter; a metric is unknown; a number is not finite; a
+            cost or standard error is negative; a learned cost is not larger than 0 and the trial's
+            switching cost, or is given twice with different values; the cost of a control set with
+            unknown cost is missing or too small; the strategy learns from no progress;
+            ``progression`` has steps outside of the parameter's range, or another number of steps
+            than of outcomes; or the inputs are no query of the conditional, or no cell of the tree.
         UnsupportedError: If the trial has several arms, or another process runs the experiment.
 
     Warns:
-        OutOfBoundsWarning: If a realised value lies outside its parameter's bounds. It is recorded
+        OutOfBoundsWarning: If a realized value lies outside its parameter's bounds. It is recorded
             and used.
     """
     session = open_session(client, to_write=True)
     trial = session.trial(trial_index)
     control_set = session.method.control_set_of(planned_trial(trial))
     has_run = trial.status in (TrialStatus.COMPLETED, TrialStatus.EARLY_STOPPED)
-    # It was completed by Ax's own call.
+    # Ax's own call has completed it.
     is_added = control_set is not None and has_run and "realized" not in outcome_record(trial)
     may_be_unsaved = trial.status.is_completed and session.has_database
     if is_added:
         if raw_data is not None:
             raise UserInputError(
                 f"trial {trial_index} is already {trial.status.name.lower().replace('_', ' ')}, "
-                "with its outcome: leave out raw_data, and give what is missing, realized and the "
+                "with its outcome: leave out raw_data, and give the missing realized inputs and "
                 "cost."
             )
         cost = outcome_record(trial).get("cost") if cost is None else cost
@@ -160,9 +157,9 @@ def complete_trial(
 
 
 def _check_reads(session: Session, trial: BaseTrial, record: dict[str, Any]) -> None:
-    """Refuse an outcome without what else the method learns from, such as its time.
+    """Refuse an outcome without the other metrics that the method reads, such as its time.
 
-    A cost may come later, and what Ax's data have already is known.
+    A cost may be reported later. Metrics that Ax's data already have are known.
     """
     method = session.method
     for metric in method.reads if record["outcomes"] else ():
@@ -184,7 +181,7 @@ def _check_running(trial: BaseTrial) -> None:
 
 
 def _completed_before(trial: BaseTrial) -> str:
-    """Say how what was reported of a completed trial is corrected."""
+    """Return the message that explains how to correct a completed trial."""
     i = trial.index
     return (
         f"trial {i} is already completed. Correct its outcomes by client.attach_data({i}, "
@@ -195,7 +192,7 @@ def _completed_before(trial: BaseTrial) -> str:
 
 
 def _save_again(session: Session, trial: BaseTrial, record: dict[str, Any]) -> None:
-    """Save a completed trial for which the same was reported, as after a database was away."""
+    """Save a completed trial again if the report is the same, as after a database outage."""
     reported = {name: part for name, part in outcome_record(trial).items() if name in _REPORTED}
     if record != reported:
         raise UserInputError(_completed_before(trial))
@@ -207,12 +204,12 @@ def _write(
 ) -> None:
     """Write the record, then complete the trial; undo both if Ax refuses the completion.
 
-    If the trial was completed and only saving it failed, everything stays: the outcome is in the
-    experiment, and the error says how to store it.
+    If the trial was completed and only saving failed, the outcome stays in the experiment, and the
+    error says how to store it.
     """
     data_before = session.experiment.data
     record_before = trial.run_metadata.get(RECORD)
-    # What a runner wrote of its attempts stays: they cost something, too.
+    # Keep the record of a runner's attempts: they are charged, too.
     attempts = {name: part for name, part in outcome_record(trial).items() if name == "attempts"}
     trial.update_run_metadata({RECORD: {**record, **attempts}})
     try:
@@ -234,36 +231,35 @@ def _write(
 
 
 def _warn_of_missing_cost(session: Session, trial: BaseTrial, cost_metric: str) -> None:
-    """Say at once what would stop the next decision, unless the cost came in by Ax before."""
+    """Warn of a missing cost, which would block the next decision; Ax's data may have it."""
     if trial.index not in values_in_data(session.experiment, cost_metric):
         logger.warning(
             f"trial {trial.index} is completed without its cost, which the strategy learns from "
-            f"the metric {cost_metric!r}: no trial is chosen by the model before it is known. "
+            f"the metric {cost_metric!r}: the model chooses no trial before it is known. "
             f"Report it with ax_costaware.report_cost(client, {trial.index}, ...)."
         )
 
 
 @holding_lock
 def report_cost(client: SessionClient, trial_index: int, cost: float) -> None:
-    """Record what a trial has cost that has ended, where ``complete_trial`` was not told.
+    """Record the cost of a trial that has ended.
 
-    So it is for a trial that was completed by Ax's own call, failed, or was stopped early or
-    abandoned, and for a bill that comes later or has to be corrected: the last cost counts. What a
-    trial cost that failed or was stopped early is learned from, too: the expected cost is that of a
-    trial, finished or not. Each ``CostMetric`` of the experiment has it in Ax's data from then on.
-    The trial is saved if the client has a database. A refused call changes nothing.
+    Use it for a trial that Ax's own call completed, that failed, or that was stopped early or
+    abandoned. It also serves for a bill that arrives later, and for a correction: the last cost
+    counts. Cost models learn from failed and stopped trials, too, since the expected cost is that
+    of any trial. Each ``CostMetric`` of the experiment shows the cost in Ax's data. The trial is
+    saved if the client has a database. A refused call changes nothing.
 
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
         trial_index: Index of a trial that has ended.
-        cost: What the trial cost, in the user's own unit; 0 if it was free, where the cost of its
+        cost: Cost of the trial, in the user's own unit; 0 if it was free and the cost of its
             control set is declared.
 
     Raises:
-        UserInputError: If the trial does not exist or has not ended, or if the cost is not finite,
-            is negative, or, where costs are learned, not larger than zero and the trial's
-            switching cost, or than that and the ``fixed_cost`` of a control set whose cost is
-            unknown.
+        UserInputError: If the trial does not exist or has not ended; if the cost is negative or not
+            finite; or, where costs are learned, if it is not larger than 0, the switching cost, and
+            the ``fixed_cost`` of a control set with unknown cost.
         UnsupportedError: If the trial has several arms, or another process runs the experiment.
     """
     session = open_session(client, to_write=True)
@@ -294,21 +290,21 @@ def report_cost(client: SessionClient, trial_index: int, cost: float) -> None:
 
 @holding_lock
 def exclude_trial(client: SessionClient, trial_index: int, reason: str = "") -> None:
-    """Leave a trial out of everything: nothing is charged for it, and nothing learned from it.
+    """Exclude a trial from learning and from the account.
 
-    So it is for a trial that was attached or completed by mistake, and that no decision can be made
-    beside: a control set that does not exist, a point that is no cell of the tree, a value that is
-    no number; or for one of several arms, which Ax's own strategies make. It stays in the
-    experiment, and counts as one that was abandoned before it ran, which is its status then, unless
-    it has failed. The trial is saved if the client has a database.
+    Use it for a trial that was attached or completed by mistake and blocks decisions: one with an
+    unknown control set, a point that is no cell of the tree, or a value that is no number. Use it
+    also for a trial with several arms, which Ax's own strategies make. The trial stays in the
+    experiment and counts as abandoned before it ran. Its status becomes abandoned, unless it has
+    failed. It is saved if the client has a database.
 
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
         trial_index: Index of the trial.
-        reason: Why, to be stored with it.
+        reason: The reason, which is stored with the trial.
 
     Raises:
-        UserInputError: If the trial does not exist, or ``reason`` is no string.
+        UserInputError: If the trial does not exist, or ``reason`` is not a string.
         UnsupportedError: If another process runs the experiment.
     """
     session = open_session(client, to_write=True)
@@ -316,17 +312,18 @@ def exclude_trial(client: SessionClient, trial_index: int, reason: str = "") -> 
     instance_of(reason, "reason", str, "a string")
     trial.update_run_metadata({RECORD: {**outcome_record(trial), EXCLUDED: reason}})
     if not trial.status.is_failed:
-        # Or Ax would wait for its data, or count it as a trial with data.
+        # Otherwise Ax would wait for its data, or count it as a trial with data.
         trial.mark_abandoned(reason or None, unsafe=True)
     session.save_trial(trial)
 
 
 @holding_lock
 def save(client: SessionClient) -> None:
-    """Save the experiment, with every trial and its data, and the strategy to the database.
+    """Save the experiment with all trials and data, and the strategy, to the database.
 
-    Ax saves what a call changed within that call. Where the database was away the call raised, and
-    what it did is in this process only: this stores it. Doing so again changes nothing.
+    Ax saves the changes of a call within that call. If the database was away, the call raised an
+    error and its changes are in this process only: ``save`` stores them. Repeated calls change
+    nothing.
 
     Args:
         client: An Ax ``Client`` or an ``AxClient`` with a database.

@@ -1,8 +1,7 @@
 """Tests of the uncontrolled inputs against their assumed distributions: ``input_fit``.
 
-Decisions are made in expectation over these distributions (Tay et al. 2023), so one that does not
-hold any more misleads all of them. The tests are those of ``ax_costaware.laws.input_fit``, one
-for each input.
+Decisions are expectations over these distributions (Tay et al. 2023), so a wrong one misleads all
+of them. There is one test per input, see ``ax_costaware.laws.input_fit``.
 """
 
 from __future__ import annotations
@@ -38,29 +37,29 @@ from ax_costaware.methods.control_sets.learned import (
     values_of,
 )
 
-NO_INPUTS = "No completed trial has left an input to chance yet."
+NO_INPUTS = "No completed trial has an uncontrolled input yet."
 
 
 @dataclass(frozen=True)
 class InputFitReport:
-    """Tests of the uncontrolled inputs against their assumed laws."""
+    """Tests of the uncontrolled inputs against their assumed distributions."""
 
     fits: tuple[InputFit, ...]
     """One test for each input that was ever uncontrolled, in the order of the parameters."""
 
     laws: dict[str, Marginal]
-    """The law of each of these inputs by now, by name: a ``Learned`` one with all that it has
-    learned, one of a joint law on its own."""
+    """Current distribution of each of these inputs, by name: a ``Learned`` one as fitted to all
+    data, the marginal of a joint one."""
 
     significance: float
-    """The chance of any false alarm among all of these tests (Holm 1979)."""
+    """Probability of any false alarm among all tests (Holm 1979)."""
 
     last: int | None = None
     """Number of most recent trials that were tested; None for all."""
 
     @property
     def disagreeing(self) -> tuple[str, ...]:
-        """Inputs that do not follow their laws."""
+        """Inputs that do not follow their assumed distributions."""
         return tuple(fit.name for fit in self.fits if fit in self._rejected)
 
     @property
@@ -70,16 +69,16 @@ class InputFitReport:
 
     @property
     def verdict(self) -> str:
-        """The outcome of all tests, in words."""
+        """Summary of all tests, in words."""
         if not self.fits:
             return NO_INPUTS
         if self.disagreeing:
             names = _listed(self.disagreeing)
-            return f"The inputs disagree with their laws: {names} not as assumed."
-        return "The inputs agree with their laws."
+            return f"The inputs disagree with their distributions: {names} not as assumed."
+        return "The inputs agree with their distributions."
 
     def to_frame(self) -> pd.DataFrame:
-        """The tests of the inputs' laws as a table with a row per input.
+        """Return the tests as a table with a row per input.
 
         The columns are those of ``InputFit``, and ``agrees``.
         """
@@ -99,7 +98,7 @@ class InputFitReport:
 
     @cached_property
     def _rejected(self) -> list[InputFit]:
-        """The tests that reject."""
+        """Tests that reject."""
         verdicts = rejected([fit.p_value for fit in self.fits], self.significance)
         return [fit for fit, no in zip(self.fits, verdicts, strict=True) if no]
 
@@ -108,19 +107,19 @@ class InputFitReport:
 def input_fit(
     client: SessionClient, last: int | None = None, significance: float = 0.01
 ) -> InputFitReport:
-    """Test the uncontrolled inputs against the laws that are assumed of them.
+    """Test the uncontrolled inputs against their assumed distributions.
 
-    Only completed trials whose realised inputs were recorded count, and of each those inputs that
-    it did not control. An input with a joint law is tested given what its trial controlled; one
-    with a ``Learned`` law is tested in each trial against what had been learned before it, so that
-    a wrong prior counts for as long as it has weight, and drift always.
+    The test uses completed trials whose realized inputs were recorded, and of each the inputs that
+    it did not control. An input of a joint distribution is tested given the values that its trial
+    controlled. An input with a ``Learned`` distribution is tested in each trial against the
+    distribution that was learned before it. So a wrong prior counts as long as it has weight, and
+    drift always counts.
 
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
-        last: Look at that many of the most recent of these trials only: whether the inputs have
-            drifted away from laws that held at first. None for all trials.
-        significance: The chance, in ``(0, 1)``, of any false alarm among all tests of one call.
-            Asking after every trial gives as many chances.
+        last: Number of the most recent trials to test, to detect drift; None for all trials.
+        significance: Probability, in ``(0, 1)``, of any false alarm among all tests of one call.
+            Every further call has the same probability again.
 
     Raises:
         UserInputError: If the strategy is not one of ``control_set_strategy``, ``last`` is not an
@@ -147,7 +146,7 @@ def input_fit(
 def realized_before_and_since(
     trials: Sequence[PastTrial], method: ControlSets, last: int | None
 ) -> tuple[tuple[RealizedInputs, ...], tuple[RealizedInputs, ...]]:
-    """The trials that left inputs to chance: the earlier ones, and the last ones, which are tested.
+    """Return the trials with uncontrolled inputs: the earlier ones, and the last, tested ones.
 
     Raises:
         InputError: If ``last`` is neither None nor an integer >= 1.
@@ -162,8 +161,8 @@ def realized_before_and_since(
 def laws_in_turn(
     law: Learned, before: Sequence[RawValue], values: Sequence[RawValue]
 ) -> list[Learned]:
-    """A law as it was before each of ``values``, the first time after ``before``."""
-    known = learned_from(law, [*before, *values])  # has heard of values that the prior lacks
+    """Return a learned distribution before each of ``values``; the first one knows ``before``."""
+    known = learned_from(law, [*before, *values])  # knows values that the prior lacks
     assert isinstance(known, Learned)
     past = [*law.samples, *before]
     return [replace(known, samples=(*past, *values[:i])) for i in range(len(values))]
@@ -184,20 +183,20 @@ def _fit(
         fit = conditional_fit_of(name, values, bounds, law, seed, size)
         if not any(condition_of(trial, joint) for trial in mine):
             return fit
-        test = f"{fit.test}, given what was controlled"
+        test = f"{fit.test}, given the controlled inputs"
         return replace(fit, test=test, assumed_mean=None, assumed_std=None)
     if isinstance(law, Learned):
         laws = laws_in_turn(law, values_of(name, earlier), values)
         bounds = [_bounds(then, value) for then, value in zip(laws, values, strict=True)]
         fit = conditional_fit_of(name, values, bounds, law, seed)
-        test = f"{fit.test}, against what was learned before each trial"
+        test = f"{fit.test}, against the distribution learned before each trial"
         mean, std = _averaged_moments(laws)
         return replace(fit, test=test, assumed_mean=mean, assumed_std=std)
     return fit_of(name, values, law, seed)
 
 
 def _averaged_moments(laws: Sequence[Learned]) -> tuple[float | None, float | None]:
-    """Mean and standard deviation of a law that is the average of laws."""
+    """Return mean and standard deviation of an equal mixture of distributions."""
     if not laws[0].is_numeric:
         return None, None
     means = np.array([law.expectation for law in laws])
@@ -206,7 +205,7 @@ def _averaged_moments(laws: Sequence[Learned]) -> tuple[float | None, float | No
 
 
 def _bounds(law: Learned, value: RawValue) -> tuple[float, float]:
-    """The chances of less than ``value``, and of no more."""
+    """Return the probabilities ``P(X < value)`` and ``P(X <= value)``."""
     prior = law.prior
     is_place = isinstance(prior, Discrete) and not prior.is_numeric
     node = prior.values.index(value) if is_place else float(value)  # type: ignore[attr-defined]

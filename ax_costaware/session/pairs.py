@@ -1,6 +1,7 @@
-"""Adding pairs of a point and a query to what an experiment has learned from: ``add_pairs``.
+"""Additional training data of a learned conditional: ``add_pairs``.
 
-They are kept with the experiment at full precision, as JSON and as SQL, and never with a trial.
+Pairs of a point and a query are stored with the experiment at full precision, as JSON and as SQL,
+and not with a trial.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from ax_costaware.laws import PairsConditional
 from ax_costaware.methods.averages.indirect_queries import IndirectQueries
 
 Rows: TypeAlias = pd.DataFrame | Sequence[Mapping[str, Any]] | Iterable[Any]
-"""A data frame or rows by parameter name, or an array with a column for each parameter."""
+"""Data frame or rows by parameter name, or an array with a column for each parameter."""
 
 
 @holding_lock
 def add_pairs(client: SessionClient, X: Rows, A: Rows) -> int:
-    """Add pairs of a point and the query that it came from; the next decision learns from them.
+    """Add pairs of a point and its query; the next decision learns from them.
 
     They are saved at once if the client has a database. A refused call changes nothing.
 
@@ -39,12 +40,12 @@ def add_pairs(client: SessionClient, X: Rows, A: Rows) -> int:
             array with a column for each of them, in the order of ``query_parameters``.
 
     Returns:
-        How many pairs the conditional has now.
+        Number of pairs that the conditional has now.
 
     Raises:
-        UserInputError: If the strategy has neither; if there are none, or not as
-            many points as queries; or if a value is missing, unknown, no finite number, or outside
-            of the bounds where the conditional refuses that.
+        UserInputError: If the strategy has neither conditional; if there are no pairs, or another
+            number of points than of queries; or if a value is missing, unknown, not finite, or
+            outside of the bounds where the conditional refuses that.
         UnsupportedError: If another process runs the experiment.
     """
     session = open_session(client, to_write=True)
@@ -80,7 +81,7 @@ def add_pairs(client: SessionClient, X: Rows, A: Rows) -> int:
 def _table(
     what: str, rows: Any, names: list[str], encode: Mapping[str, Callable[[Any], float]]
 ) -> npt.NDArray[np.float64]:
-    """Rows as an array with a column for each name."""
+    """Return rows as an array with a column for each name."""
     expected = f"rows with the columns {names}"
     if not isinstance(rows, Iterable) or isinstance(rows, str | Mapping):
         raise UserInputError(f"{what}={rows!r}: expected {expected}.")

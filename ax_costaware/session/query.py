@@ -1,4 +1,4 @@
-"""What a trial asks the user to do, and why: ``query``."""
+"""Instructions for a trial, with the reason of the choice: ``query``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ax_costaware.display import display_cost, display_values
 from ax_costaware.session.reported import switching_cost_of
 
 _VALUES = ("value", "index", "improvement_per_cost", "upper_confidence_bound", "information")
-"""Names in the record of what the methods without control sets compare."""
+"""Record keys of the value that methods without control sets compare."""
 
 _NUMBERS = ("value", "upper_bound", "mean", "standard_deviation", "cost", "cost_standard_error")
 
@@ -34,42 +34,43 @@ _BY_THE_USER = (MANUAL_GENERATION_METHOD_STR, UNKNOWN_GENERATION_METHOD_STR)
 
 @dataclass(frozen=True)
 class Candidate:
-    """One of the things that a decision was between; None is what was not recorded of it."""
+    """Candidate of a decision; None where a number was not recorded."""
 
     control_set: str | None
-    """Name of the control set; None for a method without: then only the choice is known."""
+    """Name of the control set; None for a method without, which records the choice only."""
 
     value: float | None = None
-    """What was compared. With control sets the largest expected acquisition value, with the sign
-    of maximisation; else the Gittins index, with fidelities the expected improvement per cost, the
-    confidence bound, or what the answer was expected to tell, with a tree per unit of cost."""
+    """Value that was compared. With control sets: the largest expected acquisition value, with the
+    sign of maximization. Otherwise: the Gittins index, the expected improvement per cost
+    (fidelities), the confidence bound (costly feedback), the expected information of the answer
+    (indirect queries), or that per unit of cost (tree)."""
 
     upper_bound: float | None = None
-    """Upper confidence bound of the best expected value, with the sign of maximisation, where the
-    rule looks at it."""
+    """Upper confidence bound of the best expected value, with the sign of maximization, if the rule
+    uses it."""
 
     mean: float | None = None
-    """Posterior mean of the outcome at the time, in its own unit and sign."""
+    """Posterior mean of the outcome at decision time, in its own unit and sign."""
 
     standard_deviation: float | None = None
-    """Its standard deviation."""
+    """Posterior standard deviation of the outcome."""
 
     cost: float | None = None
     """Expected cost of a trial, in the user's own unit."""
 
     cost_standard_error: float | None = None
-    """How uncertain that expectation was."""
+    """Standard error of the expected cost."""
 
     in_play: bool = True
-    """Whether the rule was to choose among this and others."""
+    """True if the rule chose among this and others."""
 
     chosen: bool = True
-    """Whether it was chosen."""
+    """True for the chosen candidate."""
 
 
 @dataclass(frozen=True)
 class Query:
-    """What to do in a trial: set the controlled parameters, let any others fall as they do."""
+    """Instructions for a trial: values to set, cost, and reason."""
 
     trial_index: int
     """Index of the trial in the experiment."""
@@ -78,37 +79,38 @@ class Query:
     """Name of the control set that the trial uses; None for a method without control sets."""
 
     controlled: dict[str, TParamValue]
-    """Values to set, in the parameters' own units. The parameters that are not named here are
-    not set: they are realised by the environment. Without control sets all are named."""
+    """Values to set, in the parameters' own units. Parameters that are not named are realized by
+    the environment. Without control sets all are named."""
 
     expected_cost: float | None
-    """Expected cost of the trial, in the user's own unit: zero where nothing is to be measured,
-    None for a trial that came before anything was known of the cost."""
+    """Expected cost of the trial, in the user's own unit: zero if nothing is to be measured, None
+    if the trial came before any cost was known."""
 
     measure: bool
-    """Whether to pay for a measurement. Where not, use the values and complete the trial without an
-    outcome, ``complete_trial(client, trial_index)``. Always True but with costly feedback."""
+    """True if the outcome is to be measured. If False, use the values and complete the trial
+    without an outcome, ``complete_trial(client, trial_index)``. Only costly feedback has False."""
 
     why: str
-    """The reason for the choice, as a sentence."""
+    """Reason for the choice, as a sentence."""
 
     decision: dict[str, Any]
-    """What the choice was made from, as plain JSON. For every trial of the strategy:
+    """Inputs of the choice, as plain JSON; empty for a trial that the strategy did not generate.
 
-    - ``spent``, ``remaining`` (None without a budget): money before it.
+    Every trial of the strategy:
 
-    Where the rule or the model chose, with control sets:
+    - ``spent``, ``remaining`` (None without a budget): the account before the trial.
 
-    - ``in_play``: those that were candidates; ``values``: the largest expected acquisition value,
-      with the sign of maximisation, of those that were looked at; ``rule``; ``state``: what the
-      rule reads again later; ``problem``: stands for the control sets and laws of the time;
-      ``objective`` of the time;
-    - ``costs``, where costs are learned or have switching costs: expected cost, and its standard
-      error or None, of those in play;
-    - ``feasibility``, with outcome constraints: the probability that the expectation is feasible.
-      Before anything is, ``values`` are that probability;
-    - ``lambda`` and ``worth_per_cost``, with a price, here and with averages: the price, and what
-      further trials were worth per unit of cost, in units of the objective.
+    Chosen by the rule or the model, with control sets:
+
+    - ``in_play``: names of the candidates; ``values``: largest expected acquisition value of those
+      that were evaluated, with the sign of maximization; ``rule``; ``state``: what the rule reads
+      again later; ``problem``: fingerprint of the control sets and distributions; ``objective``;
+    - ``costs``, if costs are learned or have switching costs: expected cost, and its standard error
+      or None, of the candidates;
+    - ``feasibility``, with outcome constraints: probability that the expectation is feasible.
+      Before anything is feasible, ``values`` are that probability;
+    - ``lambda`` and ``worth_per_cost``, with a price, here and with averages: the price, and the
+      value of further trials per unit of cost, in units of the objective.
 
     With the Gittins index:
 
@@ -116,62 +118,60 @@ class Query:
     - ``mean`` and ``standard_deviation`` of the objective at the point; ``cost_log_mean`` and
       ``cost_log_sd`` of the logarithm of a learned cost there, else None;
     - ``lambda``, ``lambda_source`` (``given``, ``budget`` or ``decay``), and with a decay
-      ``relative_lambda`` and ``next_relative_lambda``; ``lambda_held``, which is False, where a
-      price from the budget was found from fewer than two different outcomes;
-    - with outcome constraints ``feasibility`` and ``incumbent_feasibility``: the probability that
-      the trial, and the incumbent, is feasible. Before anything is, there is no ``index``, no
-      ``incumbent`` and no ``lambda``, and the latter is that of the likeliest trial.
+      ``relative_lambda`` and ``next_relative_lambda``; ``lambda_held``, which is False, if a price
+      from the budget was found from fewer than two different outcomes;
+    - with outcome constraints ``feasibility`` and ``incumbent_feasibility``: probability that the
+      trial, and the incumbent, is feasible. Before anything is feasible, there is no ``index``, no
+      ``incumbent`` and no ``lambda``, and ``incumbent_feasibility`` is that of the likeliest trial.
 
     With fidelities:
 
-    - ``improvement_per_cost`` of the best bound at the target, None before anything is feasible
+    - ``improvement_per_cost`` over the best bound at the target, None before anything is feasible
       there; ``correlation`` of the trial's outcome with the value of its inputs at the target;
-      ``mean`` and ``standard_deviation`` of that value; ``incumbent``, the best bound there (the
-      mean less half a standard deviation), and ``incumbent_trial``, whose inputs it is of;
-      ``lambda``, and the probabilities of being feasible, as above.
+      ``mean`` and ``standard_deviation`` of that value; ``incumbent``: the best bound there (the
+      mean less half a standard deviation); ``incumbent_trial``; ``lambda``, and the probabilities
+      of being feasible, as above.
 
     With costly feedback:
 
-    - ``now``: the time of the trial; ``mean``, ``standard_deviation`` and
-      ``upper_confidence_bound`` (the lower one if less is better) of the objective at the point
-      then, ``beta``, ``forgetting``;
+    - ``now``: time of the trial; ``mean``, ``standard_deviation`` and ``upper_confidence_bound``
+      (the lower one for minimization) of the objective at the point then; ``beta``, ``forgetting``;
     - ``rule``, ``reason``, ``confidence`` (probability that the point is better than its strongest
       rival, or None); ``feasibility``, with outcome constraints.
 
-    With queries that are answered by averages:
+    With indirect queries:
 
-    - ``information``: what the answer is expected to tell, in nats; ``acquisition``: of what;
+    - ``information``: expected information of the answer, in nats; ``acquisition``: about what;
       ``mean`` and ``standard_deviation`` of the answer; ``cost``; ``objective``;
-      ``recommendation``: the best point by then; ``pairs``: how many were learned from;
-    - with a tree ``level`` and ``cell`` (its place among those of its level), ``value``
-      (information per unit of cost), ``leaves`` and ``active`` (how many there were).
-
-    Empty for a trial that the strategy did not generate."""
+      ``recommendation``: the best point at the time; ``pairs``: number of training pairs;
+    - with a tree ``level`` and ``cell`` (index within its level), ``value`` (information per unit
+      of cost), ``leaves`` and ``active`` (their numbers).
+    """
 
     candidates: tuple[Candidate, ...] = ()
-    """What the choice was between: the control sets in declared order; the trial alone for a
-    method without."""
+    """Candidates of the choice: the control sets in declared order; the trial alone for a method
+    without."""
 
     resumes_trial: int | None = None
-    """The trial to go on from, whose inputs it has and which has come less far, as from its
-    checkpoint; None where it begins anew."""
+    """Trial to resume, as from its checkpoint: it has the same inputs and less progress. None if
+    the trial begins anew."""
 
     @property
     def parameters(self) -> dict[str, TParamValue]:
-        """What ``controlled`` is, by the name that it has in a ``Recommendation``."""
+        """The values of ``controlled``, under the name that a ``Recommendation`` has for them."""
         return self.controlled
 
     def to_frame(self) -> pd.DataFrame:
-        """The candidates as a table with a row each, and the fields of ``Candidate`` as columns.
+        """Return the candidates as a table, with the fields of ``Candidate`` as columns.
 
-        Numbers that the decision did not look at are NaN.
+        Numbers that the decision did not use are NaN.
         """
         columns = [field.name for field in fields(Candidate)]
         frame = pd.DataFrame(list(self.candidates), columns=columns)
         return frame.astype(dict.fromkeys(_NUMBERS, float))
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields as plain JSON."""
+        """Return all fields as plain JSON."""
         return {**asdict(self), "candidates": [asdict(one) for one in self.candidates]}
 
     def __str__(self) -> str:
@@ -186,7 +186,7 @@ class Query:
 
 @holding_lock
 def query(client: SessionClient, trial_index: int) -> Query:
-    """The query of a trial: what to control, whether to measure, what that costs, and why.
+    """Return what a trial controls, what it costs, if it is measured, and why.
 
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
@@ -222,12 +222,12 @@ def _candidates(
     decision: Mapping[str, Any],
     expected_cost: float | None,
 ) -> tuple[Candidate, ...]:
-    """The candidates of a decision, in declared order.
+    """Return the candidates of a decision, in declared order.
 
     Args:
         method: The method.
         control_set: The control set that was chosen; None for a method without.
-        decision: What was recorded of the choice; empty if the strategy did not choose.
+        decision: The recorded decision; empty if the strategy did not choose.
         expected_cost: Expected cost of the trial.
     """
     if control_set is None:
@@ -239,7 +239,7 @@ def _candidates(
     found: list[Candidate] = []
     for position, other in enumerate(method.candidates()):
         name, chosen = str(other.name), other.name == control_set.name
-        # What a cost is that depends on values, at those not looked at, is in no record.
+        # Costs that depend on values are not recorded for values that were not evaluated.
         declared = None if other.cost_varies else other.cost
         cost, error = learned.get(name, (declared, None))
         found.append(
@@ -268,7 +268,7 @@ def _controlled(trial: PastTrial, control_set: ControlSet | None) -> dict[str, T
 
 
 def _why_without_record(trial: BaseTrial) -> str:
-    """Ax's own generators, which may come before ours in a strategy, leave no record of ours."""
+    """Return the origin of a trial without a record, such as one of Ax's own generators."""
     generated_by = trial.generation_method_str
     if generated_by in _BY_THE_USER:
         return "The trial was attached by the user, not generated by the strategy."

@@ -1,4 +1,4 @@
-"""Reading which values the inputs of a trial took, where these were not what was asked for."""
+"""Validation of realized inputs."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.space.parameters import Choice
 
 _FARTHEST = 1e6
-"""In widths of a range: a realised input beyond its bounds by more is taken for a mistake."""
+"""Largest distance of a realized input from its bounds, in widths of the range; a larger one is
+taken for a mistake."""
 
 
 class OutOfBoundsWarning(UserWarning):
-    """A realised input lies beyond its bounds; it is recorded and learned from."""
+    """Warning of a realized input beyond its bounds; it is recorded and learned from."""
 
 
 @ax_errors()
@@ -32,11 +33,11 @@ def read_realized(
     search_space: SearchSpace,
     controlled: Sequence[str] | None,
 ) -> dict[str, TParamValue]:
-    """The realised inputs as plain Python values.
+    """Return the realized inputs as plain Python values.
 
     Args:
-        realized: By parameter name; every parameter that is not controlled must be there, a
-            controlled one may be, if it came out differently from plan.
+        realized: By parameter name. Uncontrolled parameters are required. Controlled ones may be
+            given, if they differ from the plan.
         search_space: The experiment's search space.
         controlled: Names of the parameters that the trial controls; None for all of them.
 
@@ -53,19 +54,19 @@ def read_realized(
         name: parameter
         for name, parameter in search_space.parameters.items()
         if isinstance(parameter, RangeParameter | ChoiceParameter)
-        # Where trials control everything, it is a parameter like any other.
+        # If trials control everything, it is a parameter like any other.
         and (controlled is None or name != CONTROL_SET)
     }
     if unknown := [name for name in given if name not in inputs]:
         raise UserInputError(
-            f"realized names {unknown}, which are no inputs of the experiment: expected names from "
-            f"{list(inputs)}."
+            f"realized names {unknown}, which are not inputs of the experiment: expected names "
+            f"from {list(inputs)}."
         )
     controlled = list(inputs if controlled is None else controlled)
     if missing := [name for name in inputs if name not in given and name not in controlled]:
         raise UserInputError(
-            f"realized lacks {missing}: the trial controls only {controlled}, so give the value "
-            "that each other parameter took."
+            f"realized lacks {missing}: the trial controls only {controlled}. Give the realized "
+            "value of each other parameter."
         )
     return {
         name: read_value(given[name], inputs[name], f"realized[{name!r}]")
@@ -75,7 +76,7 @@ def read_realized(
 
 
 def warn_out_of_bounds(realized: Mapping[str, TParamValue], search_space: SearchSpace) -> None:
-    """Warn of every realised value outside the bounds of its range parameter."""
+    """Warn of each realized value outside the bounds of its range parameter."""
     for name, value in realized.items():
         parameter = search_space.parameters[name]
         if isinstance(parameter, RangeParameter) and value != within_bounds(value, parameter):
@@ -89,7 +90,7 @@ def warn_out_of_bounds(realized: Mapping[str, TParamValue], search_space: Search
 
 
 def within_bounds(value: TParamValue, parameter: Parameter) -> TParamValue:
-    """The value within the bounds of its parameter that is next to one."""
+    """Return the value clipped to the bounds of its parameter."""
     if not isinstance(parameter, RangeParameter) or not isinstance(value, int | float):
         return value
     return min(max(value, parameter.lower), parameter.upper)
@@ -97,15 +98,15 @@ def within_bounds(value: TParamValue, parameter: Parameter) -> TParamValue:
 
 @ax_errors()
 def read_value(value: Any, parameter: RangeParameter | ChoiceParameter, what: str) -> TParamValue:
-    """The value that a parameter took, as a plain Python value; it may lie beyond the bounds.
+    """Return the realized value of a parameter as a plain Python value, maybe beyond its bounds.
 
     Args:
-        value: What the user gave.
+        value: The user's value.
         parameter: The parameter.
-        what: How a refusal names the value.
+        what: Name of the value in an error.
 
     Raises:
-        UserInputError: If it does not fit the parameter.
+        UserInputError: If the value does not fit the parameter.
     """
     if isinstance(parameter, ChoiceParameter):
         choice = parameter_of(parameter)
@@ -120,7 +121,7 @@ def read_value(value: Any, parameter: RangeParameter | ChoiceParameter, what: st
     if not -_FARTHEST * width <= number - parameter.lower <= _FARTHEST * width:
         raise UserInputError(
             f"{what}={value!r}: the parameter ranges over [{parameter.lower}, {parameter.upper}]; "
-            "expected a number that is not a million times as far off."
+            "expected a number within a million range widths of them."
         )
     if parameter.log_scale and number <= 0:
         raise UserInputError(

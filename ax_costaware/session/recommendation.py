@@ -1,14 +1,12 @@
-"""What to deploy after an experiment, or in the middle of one: ``recommend``.
+"""Recommendation of what to deploy: ``recommend``.
 
-With control sets the recommendation maximises the expected value of the objective under the fitted
-model's posterior mean: for every control set the controlled values with the best
-``E[mu(x_I, X_-I)]`` over the marginals of the uncontrolled inputs (Tay et al. 2023, the expected
-objective of Equation 1, with the posterior mean for the unknown function). Where a trial controls
-everything, it is the evaluated point with the best posterior mean, of those that are likely to be
-feasible where there are outcome constraints; with costly feedback, where an
-old value need not hold any more, the point with the best posterior mean at the time of the next
-trial. Where trials are queries that are answered by averages, it is the point with the best
-posterior mean of the objective itself, in the space of the target parameters.
+- control sets: per control set, the values that maximize ``E[mu(x_I, X_-I)]``
+- all inputs controlled: the evaluated point with the best posterior mean
+- costly feedback: the best posterior mean at the time of the next trial
+- indirect queries: the best posterior mean over the target parameters
+
+``mu`` is the posterior mean; the expectation is over the uncontrolled inputs (Tay et al. 2023,
+Equation 1). With outcome constraints only points that are likely to be feasible count.
 """
 
 from __future__ import annotations
@@ -38,33 +36,31 @@ class Recommendation:
     """Name of the control set; None for a method without control sets."""
 
     parameters: dict[str, TParamValue]
-    """Values to set, in the parameters' own units; the other parameters, if there are any, are
-    left to chance."""
+    """Values to set, in the parameters' own units; other parameters are uncontrolled."""
 
     expected_value: float
     """Posterior mean of the objective, in its own unit and sign; with control sets, of its
     expectation over the uncontrolled parameters."""
 
     standard_deviation: float
-    """Posterior standard deviation of that: how uncertain the model is about it, not how much
-    single outcomes vary."""
+    """Posterior standard deviation of that value: the uncertainty of the model, not the spread of
+    single outcomes."""
 
     expected_cost: float | None
-    """Expected cost of a trial at these values, in the user's own unit; None while nothing is known
-    of it, and for a method whose trials are queries, and what is deployed is none."""
+    """Expected cost of a trial at these values, in the user's own unit. None if no cost is known
+    yet, or if what is deployed is no trial, as with indirect queries."""
 
     alternatives: tuple[Recommendation, ...] = ()
-    """What else could be deployed, best first: the best that every other control set can do, or,
-    without control sets, the other points that were evaluated, feasible ones first; with
-    fidelities the other inputs at the target; with costly feedback or indirect queries, the other
-    local optima of the posterior mean."""
+    """Alternatives, best first. With control sets: the optimum of every other control set. Without:
+    the other evaluated points, feasible ones first. With fidelities: the other inputs at the
+    target. With costly feedback or indirect queries: the other local optima of the posterior
+    mean."""
 
     feasibility: float | None = None
-    """Probability that all outcome constraints hold; None for an experiment without."""
+    """Probability that all outcome constraints hold; None without constraints."""
 
     trial_index: int | None = None
-    """The trial that evaluated it; None if none did, as where the model knows better or where what
-    is deployed is no trial."""
+    """Trial that evaluated the point; None if no trial did."""
 
     def __str__(self) -> str:
         shown = self.alternatives[:_ALTERNATIVES_SHOWN]
@@ -80,27 +76,27 @@ def recommend(
     max_cost: float | None = None,
     fixed_parameters: Mapping[str, TParamValue] | None = None,
 ) -> Recommendation:
-    """What to deploy under the current model, and the alternatives.
+    """Return what to deploy under the current model, with alternatives.
 
-    The model is fitted to all data reported so far, also if the strategy still generates its
-    initial trials. Nothing in the experiment changes.
+    The model is fitted to all data reported so far, also during the initial design. Nothing in the
+    experiment changes.
 
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
-        max_cost: What a trial there may be expected to cost, for those who deploy it again and
-            again; None for no limit. The best of what costs no more comes first, and what costs
-            more is left out, as is what has no expected cost.
+        max_cost: Largest expected cost of a trial at the deployed point; None for no limit. The
+            best point within the limit comes first. Points that cost more, or have no expected
+            cost, are left out.
         fixed_parameters: Known values of parameters, by name, such as the weather of the day; None
-            for none. What is deployed has them. With control sets those that some control set
-            controls are set, and of the others, which the day gives, the expectation is given
-            their values. With averages they are parameters of the points, not of the queries.
+            for none. The deployed point has them. With control sets, a parameter that some control
+            set controls is set; for any other the expectation is conditional on its value. With
+            averages they are parameters of the points, not of the queries.
 
     Raises:
-        UserInputError: If no trial has been completed with data yet, or one lacks what its outcome
-            is to be learned with; if the strategy is not one of this package; if ``max_cost`` is
-            not a finite number > 0, or below the cost of everything that could be deployed; if
-            ``fixed_parameters`` names no parameter, or none of its values, a fidelity elsewhere
-            than at the target, or more than one control set controls.
+        UserInputError: If no trial has been completed with data yet, or a trial lacks a metric that
+            its outcome is learned with; if the strategy is not one of this package; if ``max_cost``
+            is not a finite number > 0, or below the cost of every deployable point; or if
+            ``fixed_parameters`` has an unknown name, a value that does not fit, a fidelity other
+            than the target, or names that no single control set controls.
     """
     session = open_session(client)
     expected = "a mapping from the names of parameters to their values, or None"

@@ -1,4 +1,4 @@
-"""Reading what is reported of a trial, by ``complete_trial`` and by the package's runners.
+"""Validation of reports on trials, by ``complete_trial`` and by the package's runners.
 
 Everything is checked before anything is written. Costs are in the user's own unit.
 """
@@ -43,34 +43,34 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.session.realized import read_realized, read_value
 
 Measurement: TypeAlias = float | tuple[float, float | None]
-"""A mean, or a mean with its standard error (None: unknown, to be inferred by the model)."""
+"""Mean, or mean with its standard error (None: unknown, to be inferred by the model)."""
 
 RawData: TypeAlias = Measurement | Mapping[str, Measurement]
-"""A measurement of the objective, or one per metric."""
+"""Measurement of the objective, or one per metric."""
 
 RawCurve: TypeAlias = Sequence[Measurement] | Mapping[str, Measurement | Sequence[Measurement]]
-"""A measurement of the objective for each of several steps, or of metrics."""
+"""Measurement of the objective for each of several steps, or of metrics."""
 
 _SAME = 1e-9
-"""Relative difference of one cost that is given in two places."""
+"""Largest relative difference of one cost that is given in two places."""
 
 
 @dataclass(frozen=True)
 class TrialTerms:
-    """How a trial is run and reported, by its strategy."""
+    """Facts of a trial's strategy that determine how the trial is reported."""
 
     controlled: tuple[str, ...] | None
     """Names of the parameters to set; None for all of them."""
 
     learned: ControlSet | None
-    """The trial's control set, whose cost is learned if it is unknown; None where there is none, or
-    where it is known that nothing is learned from what it costs."""
+    """Control set of the trial, whose cost is learned if it is unknown; None if there is none, or
+    if nothing is learned from its cost."""
 
     cost_metric: str | None
     """Metric under which costs are reported, for a method that learns them; else None."""
 
     switching_cost: float = 0.0
-    """The part of its cost that is its switching cost."""
+    """Switching cost of the trial, a part of its cost."""
 
 
 def completion_record(
@@ -80,11 +80,11 @@ def completion_record(
     realized: Mapping[str, TParamValue] | None,
     cost: float | None,
 ) -> dict[str, Any]:
-    """The record of a completed trial, after everything in it was checked.
+    """Return the record of a completed trial, after everything in it was checked.
 
     Args:
-        trial: The trial; nothing of it is changed.
-        terms: How it is reported.
+        trial: The trial; it is not changed.
+        terms: Facts of its strategy.
         raw_data: As of ``complete_trial``.
         realized: As of ``complete_trial``.
         cost: As of ``complete_trial``.
@@ -112,7 +112,7 @@ def check_inputs(trial: BaseTrial, method: Method, record: Mapping[str, Any]) ->
         record: As of ``completion_record``.
 
     Raises:
-        UserInputError: By the trial, with what is expected.
+        UserInputError: If the method refuses the inputs.
     """
     planned, realized = planned_trial(trial), record["realized"]
     if not record["outcomes"] or (planned.record and not realized):
@@ -130,7 +130,7 @@ def record_of(
     cost: float | None,
     cost_metric: str | None,
 ) -> dict[str, Any]:
-    """What is stored of values that were checked; see ``completion_record``."""
+    """Return the stored form of checked values; see ``completion_record``."""
     found = {metric: list(outcome) for metric, outcome in outcomes.items()}
     paid: dict[str, Any] = {} if cost is None else {"cost": cost}
     if cost is not None and cost_metric is not None:
@@ -146,23 +146,23 @@ def read_curve(
     experiment: Experiment,
     method: Method,
 ) -> dict[float, dict[str, tuple[float, float | None]]]:
-    """Outcomes of each step, by increasing steps; see ``read_outcomes``.
+    """Return the outcomes of each step, by increasing steps; see ``read_outcomes``.
 
     Args:
         raw_data: As of ``complete_trial``.
         progression: As of ``complete_trial``.
         experiment: The experiment.
-        method: Says what parameter progress is measured in.
+        method: The method, which names the parameter of progress.
 
     Raises:
-        UserInputError: If the method learns from no progress, the steps are no increasing values of
-            the parameter, the values of a metric are not as many, or are no outcomes.
+        UserInputError: If the method learns from no progress, the steps are not increasing values
+            of the parameter, or a metric has another number of values, or invalid ones.
     """
     parameter = progress_parameter(experiment, method)
     if parameter is None:
         raise UserInputError(
-            f"progression={progression!r}: expected None, since the strategy has not one fidelity "
-            "that is a range of numbers."
+            f"progression={progression!r}: expected None, since the strategy does not have exactly "
+            "one fidelity that is a range of numbers."
         )
     expected = (
         f"increasing steps within [{parameter.lower}, {parameter.upper}], in units of "
@@ -180,7 +180,7 @@ def read_curve(
 
 
 def _by_step(raw_data: Any, count: int) -> list[Any]:
-    """What is reported of each of several steps; what is no series is of the last."""
+    """Return the report of each of several steps; a value that is no series is of the last."""
     is_mapping = isinstance(raw_data, Mapping)
     rows: list[dict[str, Any]] = [{} for _ in range(count)]
     for name, values in (raw_data if is_mapping else {"raw_data": raw_data}).items():
@@ -207,10 +207,10 @@ def _by_step(raw_data: Any, count: int) -> list[Any]:
 def read_outcomes(
     raw_data: RawData | RawCurve | None, experiment: Experiment, cost_metric: str | None = None
 ) -> dict[str, tuple[float, float | None]]:
-    """Per metric the mean and its standard error (None if unknown); empty if nothing was measured.
+    """Return mean and standard error (None if unknown) per metric; empty without a measurement.
 
     Args:
-        raw_data: What the user gave.
+        raw_data: The user's argument.
         experiment: The experiment, with the metrics that may be named.
         cost_metric: A metric that may be named although the experiment does not have it.
 
@@ -225,7 +225,7 @@ def read_outcomes(
     if not raw_data:
         raise UserInputError(
             "raw_data={} has no metric: expected a metric's name with its value, or None for a "
-            "measurement that was skipped."
+            "skipped measurement."
         )
     known = {*experiment.metrics, *([] if cost_metric is None else [cost_metric])}
     if unknown := [metric for metric in raw_data if metric not in known]:
@@ -265,13 +265,13 @@ def _objective_metric(experiment: Experiment) -> str:
 
 @ax_errors()
 def read_cost(cost: Any, outcomes: Outcomes, metric: str | None) -> float | None:
-    """What the trial cost; None if the user does not say.
+    """Return the cost of a trial; None if the user does not report it.
 
     Args:
         cost: The argument ``cost`` of ``complete_trial``.
-        outcomes: What was measured, by metric.
-        metric: The metric under which costs are reported, for a method that learns them. Such a
-            cost is never zero, since the model is of its logarithm.
+        outcomes: Reported outcomes, by metric.
+        metric: Metric under which costs are reported, for a method that learns them. Such a cost is
+            never zero, since the model is of its logarithm.
 
     Raises:
         UserInputError: If a cost is not finite, is negative, or is zero where costs are learned, or
@@ -293,41 +293,41 @@ def read_cost(cost: Any, outcomes: Outcomes, metric: str | None) -> float | None
 
 @ax_errors()
 def check_cost_of_trial(cost: float | None, trial_index: int, terms: TrialTerms) -> None:
-    """Refuse a cost that is to be learned from, and says nothing.
+    """Refuse a cost that a cost model cannot learn from.
 
     Args:
-        cost: What the user says that the trial cost; None if nothing.
+        cost: Reported cost; None if there is none.
         trial_index: Index of the trial.
-        terms: How it is reported.
+        terms: Facts of its strategy.
 
     Raises:
         UserInputError: If the cost of the trial is learned, and ``cost`` is not larger than its
-            switching cost and the known part of its control set's cost; or is None, where that of
-            the control set is unknown.
+            switching cost and the known part of its control set's cost; or if it is None and the
+            cost of the control set is unknown.
     """
     control_set, change, least = terms.learned, terms.switching_cost, 0.0
     if control_set is not None and control_set.cost is None:
         least = control_set.fixed_cost
         what = (
-            f"what trial {trial_index} has cost: of its control set {control_set.name!r} no more "
-            f"than fixed_cost={least:g} is known, and the rest is learned"
+            f"the cost of trial {trial_index}: of its control set {control_set.name!r} only "
+            f"fixed_cost={least:g} is known, and the rest is learned"
         )
     elif terms.cost_metric is None or cost is None:
         return
     else:
-        what = f"what trial {trial_index} has cost as a whole"
-    part = f"; the {change:g} of its switching cost is part of it" if change else ""
+        what = f"the whole cost of trial {trial_index}"
+    part = f"; it includes the switching cost of {change:g}" if change else ""
     expected = f"a finite number > {least + change:g}, {what}{part}"
     number_where(cost, "cost", expected, lambda paid: paid - change > least)
 
 
 def switching_cost_of(session: Session, trial: BaseTrial, cost: float | None = None) -> float:
-    """What it costs to set a trial otherwise than the one that ran before it.
+    """Return the switching cost of a trial: of setting other values than the trial before it.
 
     Args:
         session: The experiment and its method.
         trial: The trial.
-        cost: What it is about to be reported to have cost, which says that it was run.
+        cost: Cost that is about to be reported, which implies that the trial ran.
     """
     if session.method.switching_cost is None:
         return 0.0
@@ -340,9 +340,9 @@ def switching_cost_of(session: Session, trial: BaseTrial, cost: float | None = N
 
 
 def known_switching_costs(trials: Sequence[PastTrial], method: Method) -> list[float]:
-    """As ``switching_costs``; zeros beside a trial that names no control set of the method.
+    """Return ``switching_costs``; zeros if a trial names no control set of the method.
 
-    No decision is made beside such a trial, but others may be reported.
+    Such a trial blocks decisions, but other trials can still be reported.
     """
     with suppress(InputError):
         return switching_costs(trials, method)

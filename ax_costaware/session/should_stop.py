@@ -1,9 +1,8 @@
-"""Whether the next trial of an experiment would be worth its cost: ``should_stop``.
+"""Stopping rule for an experiment that any strategy runs: ``should_stop``.
 
-The check is the decision of the Gittins strategy, without making it: the best posterior mean at an
-evaluated point against the largest Gittins index (Xie et al. 2024, "Cost-aware Bayesian
-Optimization via the Pandora's Box Gittins Index"). It works on an experiment that any strategy
-runs.
+The rule is that of the Gittins strategy: stop if the largest Gittins index is no better than the
+best posterior mean at an evaluated point (Xie et al. 2024, "Cost-aware Bayesian Optimization via
+the Pandora's Box Gittins Index").
 """
 
 from __future__ import annotations
@@ -29,39 +28,40 @@ from ax_costaware.methods.priced import CostArgument
 
 @dataclass(frozen=True)
 class StopAssessment:
-    """Whether to stop now, and why; values are in the objective's own unit and sign."""
+    """Verdict of the stopping rule, with its reason; values have the objective's unit and sign."""
 
     stop: bool
-    """Whether no trial is worth its cost, or none can be paid."""
+    """True if no trial is worth its cost, or none can be paid."""
 
     index: float | None
-    """The largest Gittins index of the trials that can be paid, or that of the one with the largest
-    expected improvement per cost, where that is what is looked at; None where none can be paid, or
-    nothing is feasible yet."""
+    """Largest Gittins index of the affordable trials. If the rule uses expected improvement per
+    cost: the index of the trial that maximizes it. None if no trial is affordable, or nothing is
+    feasible yet."""
 
     incumbent: float
-    """The best posterior mean at an evaluated point."""
+    """Best posterior mean at an evaluated point."""
 
     incumbent_trial: int | None
-    """The trial that evaluated it; None if none did, as where none is in the search space."""
+    """Trial that evaluated the incumbent; None if no trial did, for example if none is in the
+    search space."""
 
     lmbda: float | None
-    """What one unit of cost is worth, in units of the objective; None where ``index`` is."""
+    """Value of one unit of cost, in units of the objective; None where ``index`` is."""
 
     spent: float
-    """What was spent, reservations for unfinished trials included."""
+    """Amount spent, including reservations for unfinished trials."""
 
     remaining: float | None
-    """What is left of the budget; None without one."""
+    """Remaining budget; None without a budget."""
 
     parameters: dict[str, TParamValue]
-    """The incumbent's parameterization: what to deploy."""
+    """Parameterization of the incumbent: what to deploy."""
 
     reason: str
-    """The reason, as a sentence."""
+    """Reason, as a sentence."""
 
     feasibility: float | None = None
-    """Probability that the incumbent keeps to all outcome constraints; None without any."""
+    """Probability that the incumbent satisfies all outcome constraints; None without any."""
 
     def __str__(self) -> str:
         compared = ""
@@ -86,48 +86,47 @@ def should_stop(
     surrogate_spec: SurrogateSpec | FixedHyperparameters | None = None,
     seed: int | None = None,
 ) -> StopAssessment:
-    """Whether another trial would be worth its cost, on an experiment that any strategy runs.
+    """Return if another trial is worth its cost, on an experiment that any strategy runs.
 
-    The model is fitted to all data reported so far. Nothing in the experiment changes. What a
-    strategy of ``cost_aware_strategy`` was told need not be told again, and arguments override
-    it; a strategy that never stops by itself is asked whether it would by ``GittinsStop`` at the
-    lambda in force.
+    The model is fitted to all data reported so far. Nothing in the experiment changes. Settings of
+    a ``cost_aware_strategy`` are taken from the strategy; arguments override them. For a strategy
+    without a stopping rule the rule is ``GittinsStop`` at the current lambda.
 
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
-        cost: What a trial costs, as in ``cost_aware_strategy``.
-        lmbda: What one unit of cost is worth, in units of the objective.
-        budget: What all trials may cost together. Where ``lmbda`` is not given, and the strategy
-            holds none, it is the one at which just what is left would be spent: then there is no
-            other reason to stop than that the budget is used up. So it is in place of a decay, too,
-            but for that of a strategy with a budget of its own.
+        cost: Cost of a trial, as in ``cost_aware_strategy``.
+        lmbda: Value of one unit of cost, in units of the objective.
+        budget: Budget of all trials together. Without a ``lmbda`` here or in the strategy, lambda
+            is the price at which exactly the remaining budget would be spent. Then the only reason
+            to stop is that the budget is used up. This price also replaces a decay, except that of
+            a strategy with its own budget.
         surrogate_spec: The model of the objective; None for the strategy's, or Ax's default GP.
-        seed: Seed of everything random; None for the strategy's, or 0.
+        seed: Seed of all random numbers; None for the strategy's, or 0.
 
     Raises:
-        UserInputError: If no trial has an outcome yet, or none its cost where costs are learned;
+        UserInputError: If no trial has an outcome yet, or none has a cost where costs are learned;
             if ``cost``, or both ``lmbda`` and ``budget``, are missing for a strategy that does not
             have them; or if the experiment does not fit them.
-        UnsupportedError: If the experiment asks for what the method does not do, or its outcomes
-            are averages of what is wanted, or of several fidelities.
+        UnsupportedError: If the method does not support the experiment, or if outcomes are averages
+            or of several fidelities.
     """
     session = open_session(client)
     method, given_spec = _method_and_surrogate(session)
     if method is None:
         if cost is None:
             raise UserInputError(
-                "cost=None: the experiment's strategy is not one of cost_aware_strategy, so say "
-                "what a trial costs, and with lmbda or budget what that is worth."
+                "cost=None: the experiment's strategy is not one of cost_aware_strategy. Expected "
+                "the cost of a trial, and lmbda or budget."
             )
         method = method_to_check(cost, lmbda, budget, seed=seed or 0)
     else:
         given: dict[str, Any] = {"cost": cost, "budget": budget, "seed": seed}
         given = {name: value for name, value in given.items() if value is not None}
-        # The price that a budget comes to takes the place of a decay.
+        # The price that follows from a budget replaces a decay.
         is_priced = budget is not None and method.budget is None
         method = method.priced_anew(**given) if is_priced else replace(method, **given)
         if lmbda is not None:
-            # It takes the place of a decay, and of a price that the rule brings.
+            # It replaces a decay, and a price that the rule defines.
             rule = method.stop
             rule = replace(rule, lmbda=None) if isinstance(rule, StopRule) else rule
             method = method.priced_anew(lmbda=lmbda, stop=rule)
@@ -155,16 +154,16 @@ def should_stop(
 def _method_and_surrogate(
     session: Session,
 ) -> tuple[CostAware | None, SurrogateSpec | FixedHyperparameters | None]:
-    """The method and the surrogate of a Gittins strategy; None for any other."""
+    """Return the method and the surrogate of a Gittins strategy; None for any other."""
     try:
         method = method_of(session.strategy)
     except UserInputError:
         return None, None
     if method.should_stop_unsupported is not None:
         raise UnsupportedError(
-            f"the outcomes of this experiment are {method.should_stop_unsupported}, and the check "
-            "is of the best of them, which is not what is best to deploy: see what "
-            "recommend(client) says of its standard deviation."
+            f"the outcomes of this experiment are {method.should_stop_unsupported}. The rule is "
+            "about the best outcome, which is not the best deployment here: see the "
+            "standard_deviation of recommend(client)."
         )
     if not isinstance(method, CostAware):
         return None, None

@@ -1,4 +1,4 @@
-"""What was spent, trial by trial, and another budget: ``spending`` and ``set_budget``.
+"""The account of an experiment: ``spending`` and ``set_budget``.
 
 A budget may be changed while the experiment runs, or after it has stopped.
 """
@@ -24,36 +24,39 @@ _COSTS = ("expected_cost", "reported_cost", "charged", "lost", "switching_cost")
 
 @dataclass(frozen=True)
 class Spending:
-    """What was spent, in the user's own unit of cost."""
+    """Account of an experiment, in the user's own unit of cost."""
 
     budget: float | None
-    """The strategy's budget; None if it has none."""
+    """Budget of the strategy; None if it has none."""
 
     spent: float
-    """Total charged so far, what is reserved for unfinished trials included."""
+    """Total charged so far, including reservations for unfinished trials."""
 
     remaining: float | None
-    """Budget less what was spent: None without a budget, negative if reported costs overran it."""
+    """Budget minus ``spent``: None without a budget, negative if reported costs overran it."""
 
     entries: tuple[LedgerEntry, ...]
-    """One entry per trial, by increasing trial index."""
+    """Entries of the trials, by increasing trial index."""
 
     @property
     def reserved(self) -> float:
-        """The part of ``spent`` that is reserved for trials that are not finished yet."""
+        """Part of ``spent`` that is reserved for unfinished trials."""
         return math.fsum(
             entry.charged for entry in self.entries if not TrialStatus[entry.status].is_terminal
         )
 
     def to_frame(self) -> pd.DataFrame:
-        """The entries as a table with a row per trial.
+        """Return the entries as a table with a row per trial.
 
-        The columns are ``trial_index``, ``control_set`` (None for a method without control sets),
-        ``expected_cost`` (NaN where nothing was expected yet), ``reported_cost`` (NaN where none
-        was reported), ``charged``, ``lost`` (the part of it that went into attempts of a runner
-        which failed and were followed by another), ``switching_cost`` (the part of it for setting
-        other values than in the trial before), ``status``, ``initial`` and ``skipped`` (completed
-        without a measurement, under a method that may do without).
+        - ``trial_index``, ``status``: as in the experiment
+        - ``control_set``: None for a method without control sets
+        - ``expected_cost``: NaN if nothing was expected yet
+        - ``reported_cost``: NaN if none was reported
+        - ``charged``: the amount that counts
+        - ``lost``: part of it for failed attempts of a runner that were followed by another
+        - ``switching_cost``: part of it for setting other values than the trial before
+        - ``initial``: True in the initial design
+        - ``skipped``: True if completed without a measurement, where the method allows it
         """
         columns = ["trial_index", "control_set", *_COSTS, "status", "initial", "skipped"]
         frame = pd.DataFrame(list(self.entries), columns=columns)
@@ -61,12 +64,12 @@ class Spending:
 
     @property
     def lost(self) -> float:
-        """The part of ``spent`` that went into attempts which failed and were tried again."""
+        """Part of ``spent`` that went into failed attempts that were retried."""
         return math.fsum(entry.lost for entry in self.entries)
 
     @property
     def switching_costs(self) -> float:
-        """What it cost, of ``spent``, to set other values than in the trial before."""
+        """Part of ``spent`` for setting other values than the trial before."""
         return math.fsum(entry.switching_cost for entry in self.entries)
 
     def __str__(self) -> str:
@@ -98,20 +101,20 @@ class Spending:
 
 @holding_lock
 def spending(client: SessionClient) -> Spending:
-    """What was spent, what remains of the budget, and what each trial was charged.
+    """Return the amount spent, the remaining budget, and the charge of each trial.
 
-    A trial is charged its reported cost, else its expected cost; unfinished trials reserve the
-    latter; a trial whose measurement was skipped is charged nothing, under a method that may do
-    without; attempts of a runner that failed and were followed by another are charged, too. See
-    ``ax_costaware.core.account`` for all cases.
+    A trial is charged its reported cost, else its expected cost. Unfinished trials reserve their
+    expected cost. A skipped measurement is free where the method allows skipping. Failed attempts
+    of a runner that were followed by another are charged, too. ``ax_costaware.core.account`` has
+    all cases.
 
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
 
     Raises:
         UserInputError: If the client has no experiment or no strategy of this package; if the
-            strategy does not fit a trial, as where it lacks the trial's control set; or if a cost
-            that it learns from is no finite number > 0, or was reported as another metric.
+            strategy does not fit a trial, for example lacks its control set; or if a cost that it
+            learns from is not a finite number > 0, or was reported as another metric.
         UnsupportedError: If a trial has several arms.
     """
     session = open_session(client)
@@ -126,37 +129,39 @@ def spending(client: SessionClient) -> Spending:
 
 
 def origin_of(entry: LedgerEntry) -> str:
-    """Where a trial came from."""
+    """Return the origin of a trial."""
     return "initial" if entry.initial else "chosen by the model" if entry.by_rule else "attached"
 
 
 def _kind(entry: LedgerEntry) -> str:
-    """What the text groups a trial by: that it was skipped, its control set, or its origin."""
+    """Return the group of a trial: skipped, its control set, or its origin."""
     return "skipped" if entry.skipped else entry.control_set or origin_of(entry)
 
 
 @holding_lock
 def set_budget(client: SessionClient, budget: float) -> None:
-    """Raise or lower the budget of an experiment; the next decision is made with it.
+    """Raise or lower the budget of an experiment; the next decision uses it.
 
-    Decisions are those that a strategy made with this budget would make on the same trials, also
-    after the old one was used up. A price of cost that is found from the budget is found anew from
-    what is left, and with a stopping rule held from then on; control sets of unknown cost are
-    explored again where the share of a larger budget allows. A run that a given ``lmbda`` has
-    stopped stops again.
+    Later decisions are those of a strategy that always had this budget, on the same trials, also
+    after the old budget was used up:
 
-    It is saved at once if the client has a database. A refused call changes nothing.
+    - a price of cost that follows from the budget is found anew from the remaining budget, and with
+      a stopping rule held from then on;
+    - control sets of unknown cost are explored again if the share of a larger budget allows it;
+    - a run that a given ``lmbda`` has stopped stops again.
+
+    The budget is saved at once if the client has a database. A refused call changes nothing.
 
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
             Its strategy has a budget.
-        budget: What all trials may cost together, those of the past included; at least what is
+        budget: Budget of all trials together, past ones included; at least the amount already
             spent, in the unit of the costs.
 
     Raises:
         UserInputError: If the strategy has no budget; if ``budget`` is not a finite number > 0, is
-            below what is spent, reservations for unfinished trials included, or is one that the
-            strategy refuses when it is made.
+            below the amount spent (reservations for unfinished trials included), or is refused by
+            the strategy.
         UnsupportedError: If another process runs the experiment.
     """
     session = open_session(client, to_write=True)
@@ -166,8 +171,8 @@ def set_budget(client: SessionClient, budget: float) -> None:
         if method.known_as != method.factory:
             made = f"ax_costaware.strategy_of({method.known_as}(..., budget=...))"
         raise UserInputError(
-            f"budget={budget!r}: the strategy has no budget that could be another one, and decides "
-            "otherwise than one with a budget. Give the client one that has, with "
+            f"budget={budget!r}: the strategy has no budget to change, and decides differently "
+            "from one with a budget. Set a strategy with a budget: "
             f"client.set_generation_strategy({made})."
         )
     expected = (

@@ -1,7 +1,7 @@
-"""Attaching what was measured before, as a table: ``attach_table``.
+"""Attachment of earlier trials as a table: ``attach_table``.
 
-The whole table is checked before anything is written, and all of it is attached and stored at once,
-or nothing. What a row says is recorded as ``complete_trial`` records it.
+The whole table is checked before anything is written. All rows are attached and stored at once, or
+none. A row is recorded as ``complete_trial`` records it.
 """
 
 from __future__ import annotations
@@ -55,46 +55,47 @@ _ENDED = {
     status.name.lower(): status
     for status in (TrialStatus.COMPLETED, TrialStatus.FAILED, TrialStatus.ABANDONED)
 }
-"""How a past trial may have ended, as a table calls it."""
+"""Status of a past trial, by its name in a table."""
 
 
 @holding_lock
 def attach_table(client: SessionClient, frame: pd.DataFrame, charge: bool = False) -> list[int]:
-    """Attach trials of before, a row each, with what came of them and what they cost.
+    """Attach earlier trials, one per row, with their outcomes and costs.
 
-    The models learn from them at once, and they count towards ``initial_trials``: with enough of
-    them the next trial is the model's. If the client has a database they are stored in one
-    transaction. If a row is refused, or the table cannot be stored, nothing of it is kept.
+    The models learn from them at once. They count towards ``initial_trials``: with enough of them
+    the model chooses the next trial. If the client has a database, they are stored in one
+    transaction. If a row is refused, or the table cannot be stored, nothing is kept.
+
+    - each parameter: the realized value, in its own unit
+    - ``control_set``: name of the trial's control set, with control sets
+    - the objective, and other metrics that the strategy reads: the value
+    - ``<metric>_sem``: standard error (optional)
+    - other metrics of the experiment: the value (optional)
+    - ``cost``: in the user's own unit; required if costs are learned
+    - ``status``: ``"completed"`` (the default), ``"failed"`` or ``"abandoned"``
+
+    A failed or abandoned trial has no outcomes; its cost is recorded, and it is not proposed again.
+    An empty cell (None or NaN) of an optional column is unknown. A column with the name of a
+    parameter or a metric belongs to it.
 
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
-        frame: A column for each parameter, in its own unit, with the values as they were realised;
-            with control sets also ``control_set``, the name of each trial's. A column for the
-            objective and for each other metric that the strategy reads; others of the experiment
-            may be there, too. Also optional are ``<metric>_sem``, the standard error, and
-            ``cost``, what the trial cost, in the user's own unit, which is needed where costs
-            are learned; and ``status``: ``"completed"`` (the default), ``"failed"``, or
-            ``"abandoned"``. A trial that failed or was abandoned has no outcomes; what it cost is
-            recorded, and it is not proposed again. An empty cell, None or NaN, of an optional
-            column is not known. A column that has the name of a parameter or a metric is that
-            one's.
-        charge: Whether the trials are paid from the budget: each its ``cost``, or what is expected
-            of it, switching costs included. False: they are free, with no switching costs, and
-            their costs are learned from all the same.
+        frame: The table, with the columns above.
+        charge: True to charge the trials to the budget: each its ``cost``, or its expected cost,
+            with switching costs. False: they are free, without switching costs. Their costs are
+            learned from in both cases.
 
     Returns:
         The indices of the trials, in the order of the rows.
 
     Raises:
-        UserInputError: By row and column, if a column is missing, unknown or there twice, a value
-            is missing, no number or none of its parameter's, a trial that failed has an outcome,
-            or a row does not fit the method or
+        UserInputError: By row and column, if a column is missing, unknown or repeated; a value is
+            missing or invalid; a failed trial has an outcome; or a row does not fit the method or
             the parameter constraints.
-        UnsupportedError: If another process runs the experiment, or no method takes it.
+        UnsupportedError: If another process runs the experiment, or no method supports it.
 
     Warns:
-        OutOfBoundsWarning: If values lie outside their parameter's bounds; they are used as they
-            are.
+        OutOfBoundsWarning: If values lie outside their parameter's bounds. They are used.
     """
     session = open_session(client, to_write=True)
     boolean(charge, "charge")
@@ -118,7 +119,7 @@ def attach_table(client: SessionClient, frame: pd.DataFrame, charge: bool = Fals
 
 
 class _Table:
-    """A data frame whose columns are known.
+    """Data frame with checked columns.
 
     Args:
         frame: The data frame.
@@ -127,8 +128,8 @@ class _Table:
         experiment: The experiment.
 
     Raises:
-        UserInputError: If it is none, has no rows, a column is missing, unknown or there twice, or
-            a metric that is read is called like a parameter.
+        UserInputError: If ``frame`` is not a data frame, has no rows, a column is missing, unknown
+            or repeated, or a metric that is read has the name of a parameter.
     """
 
     def __init__(
@@ -164,13 +165,13 @@ class _Table:
             raise UserInputError(f"frame has the columns {twice} more than once.")
         if unknown := [name for name in columns if name not in known]:
             raise UserInputError(
-                f"frame has the columns {unknown}, which are no parameters or metrics of the "
+                f"frame has the columns {unknown}, which are not parameters or metrics of the "
                 f"experiment: expected columns from {list(dict.fromkeys(known))}."
             )
         if frame.empty:
             raise UserInputError("frame has no rows: expected one for each trial.")
         self.metrics = [metric for metric in columns if metric in metrics]
-        # Nothing can be compared with pandas' own missing value.
+        # Comparisons with pandas' own missing value have no truth value.
         self.columns: dict[str, list[Any]] = {
             name: [None if value is pd.NA else value for value in frame[name].tolist()]
             for name in columns
@@ -178,12 +179,12 @@ class _Table:
         self.labels = frame.index.tolist()
 
     def name(self, i: int) -> str:
-        """How a message calls a row: by its place, and by its label if that is another."""
+        """Return the name of a row in a message: its position, and its label if that differs."""
         label = self.labels[i]
         return f"row {i}" if label == i else f"row {i} (index {label!r})"
 
     def row(self, i: int) -> PastRow:
-        """The trial of a row.
+        """Return the trial of a row.
 
         Raises:
             UserInputError: If a value does not fit its column.
@@ -199,7 +200,7 @@ class _Table:
             column: read_value(cells[column], parameter, f"{name}, {column!r}")
             for column, parameter in self.inputs.items()
         }
-        # An arm is within bounds, as it would have been planned.
+        # The arm is the planned trial, which is within bounds.
         planned = {column: within_bounds(x, self.inputs[column]) for column, x in realized.items()}
         arm = {**planned, **self.fixed}
         try:
@@ -216,7 +217,7 @@ class _Table:
         return arm, record_of(other, outcomes, cost, self.method.cost_metric), status
 
     def _other(self, column: str, cells: Mapping[str, Any]) -> Any:
-        """The cell of a column that is no parameter's or metric's; None if it is empty."""
+        """Return the cell of a column that is neither a parameter nor a metric; None if empty."""
         is_taken = column in (*self.inputs, *self.metrics, *self.fixed)
         return None if is_taken or _is_missing(cells.get(column)) else cells[column]
 
@@ -268,7 +269,7 @@ class _Table:
     def past_trial(
         self, i: int, arm: Row, record: Mapping[str, Any], status: TrialStatus, charge: bool
     ) -> PastTrial:
-        """A row as the method would see it, without the difference between planned and realised."""
+        """Return a row as the method sees it, with realized inputs in place of planned ones."""
         outcomes = record["outcomes"]
         return PastTrial(
             index=self.first + i,
@@ -283,7 +284,7 @@ class _Table:
 
 
 def _check_costs(table: _Table, trials: Sequence[PastTrial], before: Sequence[PastTrial]) -> None:
-    """Refuse costs that nothing can be learned from, after the trials that there are.
+    """Refuse costs that a cost model cannot learn from.
 
     Raises:
         UserInputError: By the first such row.
@@ -293,14 +294,14 @@ def _check_costs(table: _Table, trials: Sequence[PastTrial], before: Sequence[Pa
     for i, (trial, change) in enumerate(zip(trials, changes, strict=True)):
         control_set = method.control_set_of(trial)
         if trial.reported_cost is None and not trial.is_completed:
-            continue  # Nobody need know what a trial that failed has cost.
+            continue  # The cost of a failed trial is optional.
         with _named(table.name(i)):
             terms = TrialTerms(None, control_set, method.cost_metric, change)
             check_cost_of_trial(trial.reported_cost, trial.index, terms)
 
 
 def _check_trials(table: _Table, trials: Sequence[PastTrial]) -> None:
-    """Refuse rows that no decision could be made beside, by what the method says of trials.
+    """Refuse rows that would block decisions of the method.
 
     Raises:
         UserInputError: By the first such row.
@@ -320,7 +321,7 @@ def _check_trials(table: _Table, trials: Sequence[PastTrial]) -> None:
             try:
                 check(trial)
             except InputError as error:
-                # What is added to it says how to go on beside a trial that is attached.
+                # The outer error explains how to proceed with an attached trial.
                 said = error.__cause__ if isinstance(error.__cause__, InputError) else error
                 raise UserInputError(f"{table.name(i)}: {said}") from error
         raise
@@ -349,7 +350,7 @@ def _is_missing(value: object) -> bool:
 
 @contextmanager
 def _named(name: str) -> Iterator[None]:
-    """Let a refusal begin with the name of a row."""
+    """Prefix errors with the name of a row."""
     try:
         yield
     except UserInputError as error:

@@ -44,7 +44,7 @@ def test_inputs_as_assumed() -> None:
     assert list(frame["p_value"]) == [fit.p_value for fit in report.fits]
     assert bool(frame["agrees"].all())
     assert card.title == "Uncontrolled inputs"
-    assert card.subtitle.startswith("The inputs agree with their laws. Left:")
+    assert card.subtitle.startswith("The inputs agree with their distributions. Left:")
     wind, lamp = titles_of(card)
     assert wind == f"wind: as assumed (p = {report.fits[0].p_value:.2g})"
     assert lamp.startswith("lamp: as assumed")
@@ -68,8 +68,10 @@ def test_the_card_warns() -> None:
     """The title, the first words below it and the row of the input say so."""
     trials = [(s, x, 0.5 + 0.5 * w, lamp) for s, x, w, lamp in trials_as_assumed(40)]
     card = card_of(make_client(trials))
-    assert card.title == "Uncontrolled inputs: WARNING, they disagree with their laws"
-    assert card.subtitle.startswith("The inputs disagree with their laws: wind not as assumed. ")
+    assert card.title == "Uncontrolled inputs: WARNING, they disagree with their distributions"
+    assert card.subtitle.startswith(
+        "The inputs disagree with their distributions: wind not as assumed. "
+    )
     assert titles_of(card)[0].startswith("wind: NOT as assumed")
     assert list(card.df["agrees"]) == [False, True]
     assert card_of(make_client(trials), significance=1e-12).title == "Uncontrolled inputs"
@@ -128,7 +130,7 @@ def test_joint_laws_are_averaged_over_what_was_controlled() -> None:
     joint = JointEmpirical(frame)
     trials = [("x", 0.8, 0.4 + 0.5 * w, lamp) for _, _, w, lamp in trials_as_assumed(20)]
     card = card_of(make_client(trials, marginals={"lamp": LAWS["lamp"]}, joint=joint))
-    law = trace_of(card, "assumed, given what was controlled")
+    law = trace_of(card, "assumed, given the controlled inputs")
     expected = [joint.cdf_given("wind", v, {"x": 0.8})[1] for v in law.x]
     assert list(law.y) == pytest.approx(expected)
     assert not card.get_figure().layout.shapes, "nine of ten differ from trial to trial"
@@ -143,7 +145,7 @@ def test_one_trial_of_many_that_controlled_an_input_is_told_of() -> None:
         for i in range(60)
     ]
     card = card_of(make_client(trials, sets, marginals={}, joint=joint))
-    assert trace_of(card, "assumed, given what was controlled").y is not None
+    assert trace_of(card, "assumed, given the controlled inputs").y is not None
 
 
 def test_not_applicable_before_an_input_was_left_to_chance() -> None:
@@ -151,4 +153,4 @@ def test_not_applicable_before_an_input_was_left_to_chance() -> None:
         [InputLawAnalysis()], display=False
     )
     assert isinstance(card, NotApplicableStateAnalysisCard)
-    assert "left an input to chance" in card.blob
+    assert "has an uncontrolled input" in card.blob

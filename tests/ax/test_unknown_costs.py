@@ -167,10 +167,10 @@ def test_missing_cost() -> None:
         (
             {"y": 0.5},
             None,
-            "cost=None: expected .*, what trial 0 has cost: of its control set 'x1'",
+            "cost=None: expected .*, the cost of trial 0: of its control set 'x1'",
         ),
-        (None, None, "trial 0 has cost: of its control set 'x1'"),
-        ({"y": 0.5}, 0.0, "cost=0.0: expected a finite number > 0, what trial 0 has .*'x1'"),
+        (None, None, "the cost of trial 0: of its control set 'x1'"),
+        ({"y": 0.5}, 0.0, "cost=0.0: expected a finite number > 0, the cost of trial 0: .*'x1'"),
     ):
         with pytest.raises(UserInputError, match=message):
             complete_trial(client, index, raw_data, realized=realized, cost=cost)
@@ -203,7 +203,7 @@ def test_known_part_is_a_lower_bound_of_what_is_reported() -> None:
     client = make_cost_client(initial_control_sets=["x1+x2"], rule=UnknownCosts(rounds=1))
     (index,) = client.get_next_trials(max_trials=1)
     realized = realize(index, arm_of(client, index))
-    message = "cost=0.2: expected a finite number > 0.2, what trial 0 has cost.* fixed_cost=0.2"
+    message = "cost=0.2: expected a finite number > 0.2, the cost of trial 0.* fixed_cost=0.2"
     with pytest.raises(UserInputError, match=message):
         complete_trial(client, index, {"y": 0.5}, realized=realized, cost=0.2)
     client.mark_trial_failed(index)

@@ -209,7 +209,7 @@ def test_what_is_not_measured_is_not_charged_and_other_metrics_stay() -> None:
 def test_a_control_set_that_learns_its_cost_needs_one() -> None:
     arm = {"controlled": {"water": 0.5}, "control_set": "water", "cost_above": 0.2}
     for state, cost, message in (
-        (finished(1.0), None, "of its control set 'water' no more than fixed_cost=0.2 is known"),
+        (finished(1.0), None, "of its control set 'water' only fixed_cost=0.2 is known"),
         (finished(TrialResult(1.0, cost=0.1)), 0.1, "expected a finite number > 0.2"),
         (failed(cost=0.2), 0.2, "spilt"),
     ):

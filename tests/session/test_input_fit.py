@@ -38,7 +38,9 @@ def test_tests_of_what_was_left_to_chance() -> None:
     assert wind.realised_mean == pytest.approx(np.mean(winds))
     assert (wind.assumed_mean, lamp.assumed_mean) == (0.5, None)
     assert report.agrees
-    assert str(report).startswith("The inputs agree with their laws.\n  wind: 24 trials, mean 0.")
+    assert str(report).startswith(
+        "The inputs agree with their distributions.\n  wind: 24 trials, mean 0."
+    )
     assert list(report.to_frame()["agrees"]) == [True, True]
 
 
@@ -46,7 +48,7 @@ def test_a_law_that_does_not_hold_is_named() -> None:
     trials = [(s, x, 0.5 + 0.5 * wind, lamp) for s, x, wind, lamp in trials_as_assumed(40)]
     report = input_fit(make_client(trials))
     assert (report.disagreeing, report.agrees) == (("wind",), False)
-    assert report.verdict == "The inputs disagree with their laws: wind not as assumed."
+    assert report.verdict == "The inputs disagree with their distributions: wind not as assumed."
     assert "! wind: 30 trials, mean 0.7" in str(report)
     assert "  lamp: 40 trials, p = " in str(report)
     assert list(report.to_frame()["agrees"]) == [False, True]
@@ -91,7 +93,7 @@ def test_learned_laws_are_tested_against_what_was_learned_before() -> None:
         at.append((chance, chance))
     expected = conditional_fit_of("wind", late, at, before[0])
     assert report.fits[0].p_value == pytest.approx(expected.p_value)
-    assert report.fits[0].test.endswith("against what was learned before each trial")
+    assert report.fits[0].test.endswith("against the distribution learned before each trial")
     mean = np.mean([law.expectation for law in before])
     assert report.fits[0].assumed_mean == pytest.approx(mean)
     square = np.mean([law.variance + law.expectation**2 for law in before])
@@ -134,7 +136,7 @@ def test_joint_laws_are_tested_given_what_was_controlled() -> None:
     )
     assert report.fits[0].p_value == expected.p_value
     assert report.fits[0].assumed_mean is None, "it differs from trial to trial"
-    assert "given what was controlled" in str(report)
+    assert "given the controlled inputs" in str(report)
     low = [(s, x, wind - 0.4, lamp) for s, x, wind, lamp in high]
     assert input_fit(make_client(low, **options)).disagreeing == ("wind",)
 
@@ -150,7 +152,7 @@ def test_report_is_that_of_the_stored_experiment(tmp_path: Path) -> None:
 def test_without_trials_there_is_nothing_to_say() -> None:
     report = input_fit(make_client([("all", 0.5, 0.5, "red")]))
     assert (report.fits, report.agrees) == ((), True)
-    assert str(report) == "No completed trial has left an input to chance yet."
+    assert str(report) == "No completed trial has an uncontrolled input yet."
     assert report.to_frame().columns[0] == "name"
 
 

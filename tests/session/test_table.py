@@ -316,7 +316,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
         MIXED.drop(columns=["rate", "loss"]),
         r"frame lacks the columns \['rate', 'loss'\]",
     ),
-    "unknown": (MIXED.assign(colour=1, acid=2), r"\['colour', 'acid'\], which are no parameters"),
+    "unknown": (MIXED.assign(colour=1, acid=2), r"\['colour', 'acid'\], which are not parameters"),
     "error of nothing": (
         MIXED.drop(columns="other"),
         r"frame has the columns \['other_sem'\], which are no",
@@ -373,7 +373,7 @@ def test_refusals_name_row_and_column(case: str) -> None:
     ("case", "column", "value", "message"),
     [
         ("control sets", "control_set", "nope", "row 1, 'control_set'='nope': expected one of"),
-        ("unknown costs", "cost", None, "row 1: cost=None: .*trial 1 has cost.*'x1.x2'"),
+        ("unknown costs", "cost", None, "row 1: cost=None: .*the cost of trial 1: .*'x1.x2'"),
         ("resolution tree", "x1", 0.3, "row 1: .* is no cell of the tree"),
         ("costly feedback", "cost", -1.0, "row 1: cost=-1.0: expected a finite number >= 0"),
     ],
@@ -401,7 +401,7 @@ def test_switching_costs_are_paid_where_rows_are(charge: bool, before: bool) -> 
         ac.complete_trial(client, client.attach_trial(arm), 1.0, cost=20.0)
     if charge:
         row, paid = (r"row 0 \(index 7\)", 10.0) if before else (r"row 3 \(index 10\)", 15.0)
-        message = f"{row}: cost={paid}: .* > 15, .* the 15 of its switching cost is part of it"
+        message = f"{row}: cost={paid}: .* > 15, .* includes the switching cost of 15"
         with pytest.raises(UserInputError, match=message):
             ac.attach_table(client, MIXED, charge=True)
     ac.attach_table(client, MIXED.assign(cost=MIXED["cost"] + 15.0 * charge), charge=charge)
