@@ -1,4 +1,4 @@
-"""Runners: trials that Ax starts by itself, and what the user's function returns for them."""
+"""Runners: they start trials for Ax and read what the user's function returns."""
 
 from ax_costaware.runners.function_runner import FunctionRunner
 from ax_costaware.runners.polled_runner import PolledRunner

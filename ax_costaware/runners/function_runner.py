@@ -1,4 +1,4 @@
-"""Running trials by a function of the user's, in threads of this process."""
+"""Runner that calls the user's function in threads of this process."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from ax_costaware.runners.result import (
 
 
 class _Attempts(dict[str, Future[AttemptState]]):
-    """The attempts of a runner; a copy of the runner, as Ax makes them, speaks of the same ones."""
+    """Attempts of a runner by key, shared by the copies that Ax makes of the runner."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Attempts:
         return self
 
 
 class LocalRunner(PolledRunner):
-    """The base of runners whose attempts are made in this process; see ``PolledRunner``."""
+    """Base of runners with attempts in this process; see ``PolledRunner``."""
 
     def __init__(
         self,
@@ -42,50 +42,49 @@ class LocalRunner(PolledRunner):
         self._attempts = _Attempts()
 
     def poll(self, key: str) -> AttemptState:
-        """Where the attempt stands; lost where this process did not make it."""
+        """Return the state of the attempt; lost if this process did not start it."""
         attempt = self._attempts.get(key)
         if attempt is None:
             return lost("the process that ran it has ended, or the experiment was loaded again")
         return attempt.result() if attempt.done() else RUNNING
 
     def cancel(self, key: str) -> None:
-        """Ask no more for the attempt, over or not: Python cannot stop a thread."""
+        """Drop the attempt, finished or not: Python cannot stop a thread."""
         self._attempts.pop(key, None)
 
     forget = cancel
 
 
 class FunctionRunner(LocalRunner):
-    """Runs each trial by calling a function in a thread of this process.
+    """Runner that calls a function in a thread of this process for each trial.
 
-    In the place of a runner of your own::
+    For example::
 
         client.configure_runner(FunctionRunner(train, timeout=600, retries=1))
         client.configure_metrics([ReportedMetric("accuracy")])
         client.run_trials(max_trials=30, parallelism=4)
 
-    The function takes the values to set as a dictionary, those that ``query(...).controlled``
-    names: with control sets only what the trial controls. It returns a number, ``(mean, sem)``, a
-    mapping from metric to either, or a ``TrialResult`` with the realised inputs and the cost. It
-    raises ``TrialFailedError``, or anything else, when the run failed.
+    The function takes a dictionary of the values to set, those of ``query(...).controlled``. With
+    control sets it has only the controlled parameters. The function returns a number, ``(mean,
+    sem)``, a mapping from metric to either, or a ``TrialResult`` with the realized inputs and the
+    cost. It raises ``TrialFailedError``, or any other exception, if the run failed.
 
-    How many trials run at once is what ``run_trials(parallelism=...)`` says. Functions that draw
-    from a library's global random numbers, or need more than one processor for Python code, belong
-    in processes of their own: see ``RayRunner`` and ``SubmititRunner``.
+    ``run_trials(parallelism=...)`` sets the number of trials that run at once. Functions that use a
+    library's global random state, or need more than one processor for Python code, need processes
+    of their own: see ``RayRunner`` and ``SubmititRunner``.
 
-    Threads end with the process, so an attempt that ran when the process was killed is lost, and is
-    tried again if there are retries. A function that hangs past ``timeout`` is left behind: Python
-    has no way to stop a thread. It runs on in the background, its result is ignored, and it does
-    not keep the interpreter from exiting; to really end it use ``SubmititRunner`` or
-    ``RayRunner``.
+    Threads end with the process. So an attempt is lost if the process is killed; it is repeated if
+    there are retries. Python cannot stop a thread, so a function that exceeds ``timeout`` runs on
+    in the background. Its result is ignored, and it does not keep the interpreter from exiting.
+    ``SubmititRunner`` and ``RayRunner`` really end it.
 
     Args:
-        function: The function, or the name under which ``register_trial_function`` knows it. Only
-            a name can be stored, so with a function the experiment cannot be.
-        timeout: Seconds that an attempt may take; None for no limit.
-        retries: How many more attempts follow one that failed, timed out or was lost.
-        time_cost: Whether what an attempt costs is the seconds that it took, where the function
-            says nothing of its cost.
+        function: The function, or its name from ``register_trial_function``. Only a name can be
+            stored, so an experiment with a function cannot be.
+        timeout: Largest duration of an attempt in seconds; None for no limit.
+        retries: Number of further attempts after one that failed, timed out or was lost.
+        time_cost: True to charge an attempt its duration in seconds, if the function reports no
+            cost.
 
     Raises:
         UserInputError: If an argument is of the wrong type or out of range.
@@ -105,7 +104,7 @@ class FunctionRunner(LocalRunner):
         def work() -> None:
             try:
                 state = run_function(function, parameters)
-            except BaseException as error:  # Nothing else would say that the thread is over.
+            except BaseException as error:  # Otherwise the attempt would never end.
                 state = AttemptState(AttemptStatus.FAILED, error=f"{type(error).__name__}: {error}")
             attempt.set_result(state)
 

@@ -1,17 +1,19 @@
-"""The base of the package's runners: attempts at running trials, polled by Ax until they are over.
+"""Base of the package's runners: attempts to run a trial, polled by Ax until they end.
 
-Ax's ``Orchestrator`` (and ``Client.run_trials``) starts a trial by ``run``, asks for the statuses
-of all that run by ``poll_trial_status``, and stores a trial whose status has changed. A backend,
-which is what a subclass adds, knows attempts by a key and is asked where they stand. The state from
-which another process goes on is in the trial's run metadata, beside what ``complete_trial``
-writes::
+Ax's ``Orchestrator`` (and ``Client.run_trials``) starts a trial by ``run``, asks for the status of
+running trials by ``poll_trial_status``, and stores a trial if its status has changed. A subclass
+adds a backend, which knows attempts by a key and reports their state. The state that another
+process needs to continue is in the trial's run metadata, next to the record of ``complete_trial``::
 
     {"attempts": [...], "running": {"attempt": 1, "key": "name@1700000000/7/1", "started": ...}}
 
-Every attempt that is over is in ``attempts``, the one that counts last, with ``state`` (completed,
-failed, timed out, lost, stopped), ``error``, ``started`` (seconds since 1970), ``seconds`` and
-``cost`` (in the user's own unit; None: not known). The ledger charges them. Where what a function
-returned was refused, ``returned`` has it, as ``plain_result`` gives it.
+``attempts`` has every attempt that has ended, the one that counts last, with
+
+- ``state``: completed, failed, timed out, lost or stopped;
+- ``error``;
+- ``started`` (seconds since 1970) and ``seconds``;
+- ``cost``, in the user's own unit (None: not known), which the ledger charges;
+- ``returned``: a refused return value of the function, as of ``plain_result``.
 """
 
 from __future__ import annotations
@@ -55,35 +57,37 @@ _TIMED_OUT = "timed out"
 _RETURNED = "returned"
 
 _END_WITHIN = 30.0
-"""Seconds that an attempt may take to be gone after it was cancelled."""
+"""Seconds to wait for the end of an attempt that was cancelled."""
 
 _PAUSE = 0.02
-"""Seconds between two looks at whether it is."""
+"""Seconds between two checks of that."""
 
 _REASON_LENGTH = 100
-"""Characters of Ax's database column for the reason of a failure."""
+"""Length of Ax's database column for the reason of a failure."""
 
 
 class PolledRunner(StoredRunner):
-    """Runs trials by attempts in a backend: time-outs, retries, checks and records.
+    """Runner with attempts in a backend: time-outs, retries, checks and records.
 
-    A subclass defines the backend by ``start``, ``poll`` and ``cancel``, and ``forget`` if it keeps
-    what is over. What a finished attempt returned is checked as ``complete_trial`` checks its
-    arguments, and recorded with the trial before Ax completes it; what does not pass fails the
-    trial, and is kept with the attempt: another one would make the same mistake. An attempt that
-    fails, is lost or takes too long is recorded and followed by another while there are retries;
-    then the trial fails. Metrics read what was recorded:
-    ``ReportedMetric`` the outcomes, ``CostMetric`` the cost.
+    A subclass defines the backend by ``start``, ``poll`` and ``cancel``, and by ``forget`` if it
+    keeps finished attempts.
 
-    A trial that is running when the runner is asked for the first time, attached by the user or
-    handed out by ``get_next_trials``, is started then.
+    - The return value of a finished attempt is checked as ``complete_trial`` checks its arguments,
+      and recorded before Ax completes the trial.
+    - A refused return value fails the trial and is kept with the attempt. It is not retried, since
+      another attempt would return the same.
+    - An attempt that fails, is lost or times out is recorded, and repeated as often as ``retries``
+      says; then the trial fails.
+    - Metrics read the records: ``ReportedMetric`` the outcomes, ``CostMetric`` the cost.
+    - A trial that is running without an attempt, attached by the user or from ``get_next_trials``,
+      is started at the first poll.
 
     Args:
         function: The user's function of a trial's parameters, or the name of a registered one.
-        timeout: Seconds that an attempt may take; None for no limit.
-        retries: How many more attempts follow one that failed.
-        time_cost: Whether what an attempt costs is the seconds that it took, where the function
-            says nothing of its cost.
+        timeout: Largest duration of an attempt in seconds; None for no limit.
+        retries: Number of further attempts after one that failed.
+        time_cost: True to charge an attempt its duration in seconds, if the function reports no
+            cost.
 
     Raises:
         UserInputError: If an argument is of the wrong type or out of range.
@@ -102,7 +106,7 @@ class PolledRunner(StoredRunner):
         self.timeout = None if timeout is None else positive_number(timeout, "timeout", expected)
         self.retries = integer_at_least(retries, 0, "retries")
         self.time_cost = boolean(time_cost, "time_cost")
-        # No list: those Ax compares with the stored runner's, when it saves an experiment again.
+        # Not a list: Ax compares lists with the stored runner's when it saves an experiment again.
         self._over: deque[str] = deque()
 
     @abstractmethod
@@ -110,52 +114,52 @@ class PolledRunner(StoredRunner):
         """Start an attempt and return at once.
 
         The backend may know the key already, from a process that was killed before Ax had stored
-        the trial. It goes on with that attempt if the parameters are the same, or ends it and
-        starts anew; two attempts of one key never run side by side.
+        the trial. It continues that attempt if the parameters are the same; otherwise it ends the
+        attempt and starts anew. Two attempts with one key never run at the same time.
 
         Args:
-            key: Names the attempt: the same in every process that continues the experiment.
+            key: Key of the attempt: the same in every process that continues the experiment.
             parameters: The values to set, by parameter name.
 
         Raises:
-            UserInputError: If no attempt can be started before the user has changed something: the
-                run ends with that error, and nothing is marked as failed. Any other error ends the
-                run, too, at a trial's first attempt; a later attempt is one that failed.
+            UserInputError: If the user must change something before any attempt can start. The run
+                ends with that error, and nothing is marked as failed. At a trial's first attempt
+                any other error ends the run, too; at a later one the attempt has failed.
         """
 
     @abstractmethod
     def poll(self, key: str) -> AttemptState:
-        """Where an attempt stands; ``lost`` if the backend does not know it (any more).
+        """Return the state of an attempt; ``lost`` if the backend does not know it.
 
-        An error that is raised here changes nothing: it is logged, and the attempt is asked for
-        again at the next poll, until it times out.
+        An error here changes nothing: it is logged, and the next poll asks again, until the attempt
+        times out.
         """
 
     @abstractmethod
     def cancel(self, key: str) -> None:
-        """Stop an attempt as far as the backend can; what it still returns is not asked for."""
+        """Stop an attempt as far as the backend can; a later result is ignored."""
 
     def forget(self, key: str) -> None:
-        """Called when what came of an attempt is stored, so that the backend may let go of it."""
+        """Release an attempt in the backend, after its result was stored."""
 
     def parameters_of(self, trial: BaseTrial) -> dict[str, TParamValue]:
-        """What ``start`` is given for a trial: the values to set, as ``query`` gives them."""
+        """Return the values to set for a trial, the ``parameters`` of ``start``."""
         return trial_parameters(trial)
 
     def run(self, trial: BaseTrial) -> dict[str, Any]:
-        """Start a trial's first attempt; returns the metadata from which it is polled."""
+        """Start a trial's first attempt and return the metadata from which it is polled."""
         self._let_go()
         trial = with_one_arm(trial)
         return {RECORD: {**outcome_record(trial), _RUNNING: self._launch(trial, 0)}}
 
     def poll_trial_status(self, trials: Iterable[BaseTrial]) -> dict[TrialStatus, set[int]]:
-        """The statuses of trials, after retries were started and outcomes recorded.
+        """Return the statuses of trials, after retries were started and outcomes recorded.
 
-        Ax stores a trial only where its status has changed. One whose attempt was followed by
-        another is reported as staged and then as running, in this order, and so is stored, too.
+        Ax stores a trial only if its status has changed. A trial with a new attempt is therefore
+        reported as staged and then as running, so that Ax stores it.
 
         Raises:
-            UnsupportedError: If another process runs the experiment, whose attempts are its own.
+            UnsupportedError: If another process runs the experiment.
         """
         self._let_go()
         found: dict[TrialStatus, set[int]] = {TrialStatus.STAGED: set()}
@@ -169,16 +173,16 @@ class PolledRunner(StoredRunner):
         return {status: indices for status, indices in found.items() if indices}
 
     def poll_exception(self, trial: BaseTrial) -> str:
-        """Why a trial failed, which Ax keeps as the reason of its status.
+        """Return the reason of a failure, which Ax keeps with the status of the trial.
 
-        It is cut to what Ax's database has room for; the record has all of it.
+        It is cut to the length of Ax's database column; the record has all of it.
         """
         attempts = outcome_record(trial).get(_ATTEMPTS) or [{}]
         error = str(attempts[-1].get("error") or "no attempt was recorded")
         return error if len(error) <= _REASON_LENGTH else f"{error[: _REASON_LENGTH - 3]}..."
 
     def stop(self, trial: BaseTrial, reason: str | None = None) -> dict[str, Any]:
-        """Stop a trial's attempt, which is recorded as stopped; no other one follows."""
+        """Stop a trial's attempt and record it as stopped; no other attempt follows."""
         trial = with_one_arm(trial)
         record = outcome_record(trial)
         running = record.pop(_RUNNING, None)
@@ -189,17 +193,17 @@ class PolledRunner(StoredRunner):
         return {}
 
     def _advance(self, trial: BaseTrial) -> TrialStatus:
-        """The status of a trial; staged where another attempt was started."""
+        """Return the status of a trial; staged if another attempt was started."""
         record = outcome_record(trial)
         attempts = record.get(_ATTEMPTS) or []
         running = record.pop(_RUNNING, None)
         if running is None:
             if attempts and attempts[-1]["state"] == _COMPLETED:
                 return TrialStatus.COMPLETED
-            if attempts:  # It was stopped or is over, or the next attempt could not be started.
+            if attempts:  # It was stopped or has ended, or the next attempt could not be started.
                 stopped = attempts[-1]["state"] == _STOPPED
                 return TrialStatus.FAILED if stopped else self._retry(trial, record)
-            logger.info(f"Trial {trial.index} was running without a runner: it is started now.")
+            logger.info(f"Trial {trial.index} was running without an attempt: one is started now.")
             self._launch_again(trial, record, 0)
             return TrialStatus.STAGED
         known = running.get("state")
@@ -231,7 +235,7 @@ class PolledRunner(StoredRunner):
         return self._retry(trial, record)
 
     def _retry(self, trial: BaseTrial, record: dict[str, Any]) -> TrialStatus:
-        """Start the next attempt if there is one, else the trial has failed."""
+        """Start the next attempt if retries remain; otherwise the trial has failed."""
         while (attempt := len(record[_ATTEMPTS])) <= self.retries:
             failure = record[_ATTEMPTS][-1]
             if _RETURNED in failure:
@@ -255,7 +259,7 @@ class PolledRunner(StoredRunner):
         return TrialStatus.FAILED
 
     def _take_cost(self, trial: BaseTrial, record: dict[str, Any]) -> None:
-        """Take what the last attempt cost, which no other one follows, for the trial's cost."""
+        """Record the cost of the last attempt, which no other follows, as the trial's cost."""
         cost = record[_ATTEMPTS][-1]["cost"]
         if cost is not None and is_cost_of_trial(trial, cost):
             trial.update_run_metadata({RECORD: {**record, "cost": cost}})
@@ -271,7 +275,7 @@ class PolledRunner(StoredRunner):
         cost: float | None = None,
         **kept: Any,
     ) -> dict[str, Any]:
-        """Write that an attempt is over, and what else is kept; returns the trial's new record."""
+        """Record that an attempt has ended and return the trial's new record."""
         if cost is None and self.time_cost and state != _COMPLETED:
             cost = seconds
         ended = {
@@ -291,7 +295,7 @@ class PolledRunner(StoredRunner):
         return record
 
     def _launch(self, trial: BaseTrial, attempt: int) -> dict[str, Any]:
-        """Start an attempt; returns what is stored of it, its end included if it came at once."""
+        """Start an attempt and return its record, with its end if it ended at once."""
         key = attempt_key(trial, attempt)
         self.start(key, self.parameters_of(trial))
         running: dict[str, Any] = {"attempt": attempt, "key": key, "started": time.time()}
@@ -301,7 +305,7 @@ class PolledRunner(StoredRunner):
         return running
 
     def _launch_again(self, trial: BaseTrial, record: dict[str, Any], attempt: int) -> None:
-        """As ``_launch``, while trials are polled: Ax abandons them for any error but this."""
+        """Call ``_launch`` during polling, where Ax abandons trials for other errors."""
         try:
             running = self._launch(trial, attempt)
         except UserInputError as error:
@@ -318,7 +322,7 @@ class PolledRunner(StoredRunner):
             self.cancel(key)
 
     def _let_go(self) -> None:
-        """Forget the attempts that were over at the last poll: Ax has stored their trials since."""
+        """Release the attempts that had ended at the last poll, which Ax has stored."""
         while self._over:
             key = self._over.popleft()
             with _tolerated(f"let go of {key!r}"):
@@ -326,10 +330,10 @@ class PolledRunner(StoredRunner):
 
 
 def imported(module: str, runner: str, name: str, extra: str) -> Any:
-    """The package of a backend.
+    """Return the package of a backend.
 
     Raises:
-        UserInputError: If it is not installed; the extra of this package would install it.
+        UserInputError: If it is not installed; the message names the extra that installs it.
     """
     try:
         return import_module(module)
@@ -340,7 +344,7 @@ def imported(module: str, runner: str, name: str, extra: str) -> Any:
 
 
 def wait_until_gone(key: str, is_there: Callable[[], bool]) -> None:
-    """Wait for the end of an attempt that was cancelled, so that another one can have its key.
+    """Wait for the end of a cancelled attempt, so that another can have its key.
 
     Raises:
         TimeoutError: If it does not end.
@@ -348,13 +352,13 @@ def wait_until_gone(key: str, is_there: Callable[[], bool]) -> None:
     deadline = time.monotonic() + _END_WITHIN
     while is_there():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"an attempt of the key {key!r} is still there")
+            raise TimeoutError(f"an attempt with the key {key!r} has not ended")
         time.sleep(_PAUSE)
 
 
 @contextmanager
 def _tolerated(what: str) -> Iterator[None]:
-    """Say in the log what the backend could not do; the run goes on."""
+    """Log errors of the backend instead of raising them."""
     try:
         yield
     except Exception as error:
@@ -362,10 +366,10 @@ def _tolerated(what: str) -> Iterator[None]:
 
 
 def attempt_key(trial: BaseTrial, attempt: int) -> str:
-    """Names an attempt: the same in every process that continues the experiment.
+    """Return the key of an attempt: the same in every process that continues the experiment.
 
-    When the experiment was created tells it from others of its name. A database keeps the second of
-    that, and no two of a name.
+    The creation time separates experiments of the same name. Databases keep it to the second, and
+    allow no two experiments of one name.
     """
     experiment = trial.experiment
     name = experiment.name if experiment.has_name else "unnamed"
@@ -379,12 +383,12 @@ def _seconds_since(started: float) -> float:
 
 
 def _storable(text: str) -> str:
-    """A text as all databases take it: no half characters, and none that is zero."""
+    """Return a text without surrogates and null characters, which some databases refuse."""
     return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
 
 
 def _said(attempt: Mapping[str, Any]) -> str:
-    """How an attempt ended, as the rest of a sentence."""
+    """Return the end of an attempt as the rest of a sentence."""
     if attempt["state"] == _TIMED_OUT:
         return str(attempt["error"])
     how = "was lost" if attempt["state"] == "lost" else "failed"

@@ -1,10 +1,10 @@
-"""A runner for Ray: trials run on the machines of a cluster, or in processes of this one.
+"""Runner for Ray: trials run on the machines of a cluster, or in processes of this one.
 
-Each attempt is a detached actor that bears the attempt's key, and one more detached actor keeps
-what came of them. Both outlive the process that started them, if the cluster does: a driver that
+Each attempt is a detached actor named by the attempt's key. One more detached actor keeps the
+results. Both outlive the process that started them, as long as the cluster runs. So a driver that
 was killed is started again, loads the experiment from its store, and finds its attempts by their
-keys. An attempt whose worker or machine died is lost, and is tried again like one that failed. An
-attempt that takes too long is killed. ``docs/cluster.md`` says how to start a cluster.
+keys. An attempt whose worker or machine died is lost, and retried like a failed one. An attempt
+that takes too long is killed. ``docs/cluster.md`` explains how to start a cluster.
 """
 
 from __future__ import annotations
@@ -35,42 +35,42 @@ from ax_costaware.runners.sending import attempt, sent_whole
 logger = get_logger(__name__)
 
 RESULTS = "ax_costaware/results"
-"""Name of the actor that keeps results; an attempt's key has an ``@`` and so is never this."""
+"""Name of the actor that keeps results; the key of an attempt has an ``@`` and so differs."""
 
 _OPTIONS = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
-"""Ray's own resources and how an actor is asked for with them."""
+"""Ray's own resources, and the actor options that request them."""
 
 _CONNECTING = Lock()
-"""Ray connects a process once, in whichever thread."""
+"""Lock for the connection, which Ray makes once per process."""
 
 _ANSWER_WITHIN = 30.0
-"""Seconds after which the cluster counts as unreachable for now."""
+"""Seconds without an answer after which the cluster counts as unreachable."""
 
 
 class RayRunner(PolledRunner):
-    """Runs trials with Ray, whose extra is ``ax-costaware[ray]``.
+    """Runner for Ray, with the extra ``ax-costaware[ray]``.
 
-    The function is sent to the workers with the module that defines it; what it imports, and is
-    installed as a package, must be installed there. An attempt that waits until the cluster has
-    room for it does not use up its ``timeout``.
+    The function is sent to the workers with the module that defines it. Installed packages that it
+    imports must be installed there. Time in the queue of the cluster does not count towards
+    ``timeout``.
 
     Args:
-        function: Takes the parameters of a trial and returns its outcome, as of ``FunctionRunner``;
-            or the name under which ``register_trial_function`` knows it, without which the
-            experiment cannot be stored.
+        function: Takes the parameters of a trial and returns its outcome, as for
+            ``FunctionRunner``; or its name from ``register_trial_function``, which is needed to
+            store the experiment.
         timeout: Seconds that an attempt may run before it is killed; None for no limit.
-        retries: How many more attempts follow one that failed, took too long, or was lost with its
+        retries: Number of further attempts after one that failed, timed out, or was lost with its
             worker.
-        resources: What an attempt takes of the cluster while it runs, by Ray's names: ``CPU``,
-            ``GPU``, ``memory`` (bytes) and those of your own. By default one CPU.
-        address: Of the cluster, as ``ray.init`` takes it: ``"auto"`` for one that runs on this
+        resources: Resources of a running attempt, by Ray's names: ``CPU``, ``GPU``, ``memory``
+            (bytes), and custom ones. By default one CPU.
+        address: Address of the cluster, as for ``ray.init``: ``"auto"`` for one that runs on this
             machine, ``"local"`` for one that is started here and ends with this process. None: the
-            cluster of the environment variable ``RAY_ADDRESS`` or of this machine if there is one,
-            else a local one. Not used where ``ray.init`` was called before.
-        namespace: In which Ray keeps the actors; the same in every process that continues the
+            cluster of the environment variable ``RAY_ADDRESS``, or of this machine if there is one,
+            else a local one. Ignored if ``ray.init`` was called before.
+        namespace: Ray's namespace of the actors; the same in every process that continues the
             experiment.
-        time_cost: Whether what an attempt costs is the seconds that it took, where the function
-            says nothing of its cost.
+        time_cost: True to charge an attempt its duration in seconds, if the function reports no
+            cost.
 
     Raises:
         UserInputError: If an argument is of the wrong type or out of range.
@@ -97,12 +97,12 @@ class RayRunner(PolledRunner):
         """Start an attempt on the cluster, unless the cluster has it already.
 
         Args:
-            key: Names the attempt.
+            key: Key of the attempt.
             parameters: The values to set, by parameter name.
 
         Raises:
-            UserInputError: If Ray is not installed or there is no cluster at the address, if no
-                function has the name, or the function cannot be sent to a worker.
+            UserInputError: If Ray is not installed, there is no cluster at the address, no function
+                has the name, or the function cannot be sent to a worker.
         """
         function = trial_function(self.function)
         ray, results = self._ray(), self._results()
@@ -128,9 +128,9 @@ class RayRunner(PolledRunner):
         ).remote(key, payload, results)
 
     def poll(self, key: str) -> AttemptState:
-        """Where an attempt stands; ``lost`` if it is neither over nor on the cluster."""
+        """Return the state of an attempt; ``lost`` if it has no result and no actor."""
         results = self._results()
-        for _ in range(2):  # It may hand over its result, and go, between the two questions.
+        for _ in range(2):  # It may deliver its result and end between the two calls.
             state, seconds = self._answer(results.look.remote(key))
             if state is not None:
                 return AttemptState.from_plain(state)
@@ -139,16 +139,16 @@ class RayRunner(PolledRunner):
         return lost("its worker died, or the cluster was stopped")
 
     def cancel(self, key: str) -> None:
-        """Kill an attempt, whatever it is doing."""
+        """Kill an attempt, waiting or running."""
         if (actor := self._actor(key)) is not None:
             self._ray().kill(actor)
 
     def forget(self, key: str) -> None:
-        """Let the cluster forget what came of an attempt."""
+        """Delete the result of an attempt from the cluster."""
         self._results().drop.remote(key)
 
     def _ray(self) -> Any:
-        """Ray, connected to the cluster."""
+        """Return Ray, connected to the cluster."""
         ray = imported("ray", "RayRunner", "Ray", "ray")
         with _CONNECTING:
             if ray.is_initialized():
@@ -164,13 +164,13 @@ class RayRunner(PolledRunner):
             except (ConnectionError, RuntimeError, ValueError) as error:
                 raise UserInputError(
                     f"address={self.address!r}: Ray could not connect to a cluster there, or start "
-                    f"one ({type(error).__name__}: {error}). A cluster that asks for a token takes "
+                    f"one ({type(error).__name__}: {error}). A cluster that requires a token needs "
                     "RAY_AUTH_MODE=token in the environment if its address is given."
                 ) from error
         return ray
 
     def _results(self) -> Any:
-        """The actor that keeps results; it is started if there is none, and is never ended."""
+        """Return the actor that keeps results; start it if there is none. It is never ended."""
         if (known := self._actor(RESULTS)) is not None:
             return known
         actor = self._ray().remote(results_class())
@@ -188,14 +188,14 @@ class RayRunner(PolledRunner):
         return self._ray().get(reference, timeout=_ANSWER_WITHIN)
 
     def _actor(self, key: str) -> Any:
-        """The actor of an attempt, waiting or at work; None if there is none."""
+        """Return the actor of an attempt, waiting or running; None if there is none."""
         try:
             return self._ray().get_actor(key, namespace=self.namespace)
         except ValueError:
             return None
 
     def _warn_if_too_large(self, ray: Any) -> None:
-        """Say so if an attempt would wait for ever on the cluster as it is."""
+        """Warn if no machine of the cluster has the resources of an attempt."""
         fits = any(
             all(node["Resources"].get(name, 0.0) >= n for name, n in self.resources.items())
             for node in ray.nodes()
@@ -203,8 +203,8 @@ class RayRunner(PolledRunner):
         )
         if not fits:
             logger.warning(
-                f"resources={self.resources}: no machine of the cluster has as much, so that "
-                "trials wait until one that has joins it."
+                f"resources={self.resources}: no machine of the cluster has as much. Trials wait "
+                "until one joins it."
             )
 
 

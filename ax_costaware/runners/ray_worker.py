@@ -1,8 +1,7 @@
-"""What of ``RayRunner`` runs on the cluster: one actor per attempt, and one that keeps results.
+"""Actors of ``RayRunner`` on the cluster: one per attempt, and one that keeps results.
 
-None of it needs Ax, or this package, on a worker: the classes are defined in functions and what
-they call is sent with them, so that an attempt does not begin by importing Ax for ten seconds. Only
-plain data come back.
+A worker needs neither Ax nor this package. The classes are defined in functions, and what they call
+is sent with them, since an import of Ax takes ten seconds. Only plain data come back.
 """
 
 from __future__ import annotations
@@ -11,10 +10,10 @@ from typing import Any
 
 
 def results_class() -> type:
-    """The class of the actor that knows of all attempts, and keeps what came of them.
+    """Return the class of the actor that knows all attempts and keeps their results.
 
-    An attempt hands its result over and ends, which frees what it held of the cluster, also while
-    no driver is there to ask for it.
+    An attempt delivers its result and ends, which frees its resources, even without a driver that
+    asks for it.
     """
 
     class Results:
@@ -24,7 +23,7 @@ def results_class() -> type:
             self.states: dict[str, dict[str, Any]] = {}
 
         def announce(self, key: str, parameters: dict[str, Any]) -> bool:
-            """Note that an attempt is to be started; returns whether one like it was before."""
+            """Register an attempt; return if the same one was registered before."""
             if self.parameters.get(key) == parameters:
                 return True
             self.drop(key)
@@ -32,17 +31,17 @@ def results_class() -> type:
             return False
 
         def begin(self, key: str) -> None:
-            """Note that an attempt has found a worker."""
+            """Record that an attempt has found a worker."""
             import time
 
             self.began[key] = time.monotonic()
 
         def put(self, key: str, state: dict[str, Any]) -> None:
-            """Keep what came of an attempt."""
+            """Keep the result of an attempt."""
             self.states[key] = state
 
         def look(self, key: str) -> tuple[dict[str, Any] | None, float | None]:
-            """What came of an attempt, and for how long it has run.
+            """Return the result of an attempt, and its running time so far.
 
             None and zero for one that waits for a worker; None and None for an unknown one.
             """
@@ -54,7 +53,7 @@ def results_class() -> type:
             return self.states.get(key), 0.0 if key in self.parameters else None
 
         def drop(self, key: str) -> None:
-            """Forget an attempt."""
+            """Delete an attempt."""
             for known in (self.parameters, self.began, self.states):
                 known.pop(key, None)
 
@@ -62,14 +61,14 @@ def results_class() -> type:
 
 
 def attempt_class() -> type:
-    """The class of the actor that makes one attempt, hands over what came of it, and ends."""
+    """Return the class of the actor that makes one attempt, delivers its result, and ends."""
 
     class Attempt:
         def __init__(self, key: str, payload: bytes, results: Any) -> None:
             import ray
 
             self.key, self.payload, self.results = key, payload, results
-            # Called by the actor itself, and not by the driver, the method outlives the driver.
+            # The actor calls the method itself, so that it outlives the driver.
             ray.get_runtime_context().current_actor.run.remote()
 
         def run(self) -> None:

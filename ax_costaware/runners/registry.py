@@ -1,4 +1,4 @@
-"""Names for the functions that run trials, so that an experiment stores the name and no code.
+"""Registry of names for the functions that run trials: stores have the name and no code.
 
 A runner is stored by its class and the arguments of its constructor, in both of Ax's stores.
 """
@@ -21,17 +21,17 @@ _FUNCTIONS: dict[str, TrialFunction] = {}
 
 
 def register_trial_function(name: str, function: TrialFunction) -> None:
-    """Give a function a name by which a runner knows it, here and in a store.
+    """Register a function under a name, by which runners and stores refer to it.
 
-    Register it again, under the same name, in each process that continues the experiment. To
-    register another function under the name replaces the first.
+    Register it again, under the same name, in each process that continues the experiment. A second
+    registration of a name replaces the first.
 
     Args:
         name: The name to pass to a runner, as in ``FunctionRunner("train")``.
         function: Takes the parameters of a trial and returns its outcome; see ``FunctionRunner``.
 
     Raises:
-        UserInputError: If the name is no text, or is empty, or the function is not callable.
+        UserInputError: If the name is not a non-empty string, or the function is not callable.
     """
     if not isinstance(name, str) or not name:
         raise UserInputError(f"name={name!r}: expected a non-empty string.")
@@ -44,7 +44,7 @@ def register_trial_function(name: str, function: TrialFunction) -> None:
 
 
 def trial_function(function: TrialFunction | str) -> TrialFunction:
-    """The function itself, or the one registered under that name.
+    """Return the function itself, or the one registered under that name.
 
     Raises:
         UserInputError: If no function is registered under the name.
@@ -62,12 +62,11 @@ def trial_function(function: TrialFunction | str) -> TrialFunction:
 
 
 class StoredRunner(IRunner):
-    """A runner of a user's function, of which the stores keep the name.
+    """Runner of a user's function; the stores keep the function's name.
 
-    The arguments of a subclass's constructor are kept as attributes of the same names, and are
-    plain values or registered value objects. A subclass is registered with Ax's JSON and SQL stores
-    when it is defined, under the name of the class; import its module before a stored experiment is
-    loaded.
+    Arguments of a subclass's constructor must be plain values or registered value objects, kept as
+    attributes of the same names. A subclass is registered with Ax's JSON and SQL stores under the
+    name of the class. Import its module before a stored experiment is loaded.
 
     Args:
         function: The user's function of a trial's parameters, or the name of a registered one.
@@ -90,7 +89,7 @@ class StoredRunner(IRunner):
 
     @classmethod
     def serialize_init_args(cls, obj: SerializationMixin) -> dict[str, Any]:
-        """The arguments of the constructor as JSON data.
+        """Return the arguments of the constructor as JSON data.
 
         Raises:
             JSONEncodeError: If ``function`` is a function and not the name of a registered one.
@@ -108,13 +107,13 @@ class StoredRunner(IRunner):
     def deserialize_init_args(
         cls, args: dict[str, Any], *registries: Any, **by_name: Any
     ) -> dict[str, Any]:
-        """The arguments of the constructor from what ``serialize_init_args`` gave."""
+        """Return the arguments of the constructor from the data of ``serialize_init_args``."""
         return {
             name: object_from_json(value) for name, value in extract_init_args(args, cls).items()
         }
 
     def clone(self) -> Self:
-        """A runner with the same arguments, which knows of no attempts."""
+        """Return a runner with the same arguments and no attempts."""
         return type(self)(**serialize_init_args(self))
 
     def __eq__(self, other: object) -> bool:

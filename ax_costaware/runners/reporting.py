@@ -1,7 +1,7 @@
-"""What a runner reads from a trial, and how it reads what the user's function returned for it.
+"""Inputs of a runner from a trial, and validation of the function's return value.
 
-A runner sees the trial and its experiment but not the strategy. What it needs of the strategy is in
-the records of the decisions: which parameters a control set controls, and what of costs is learned.
+A runner sees the trial and its experiment but not the strategy. It reads from the records of the
+decisions which parameters a control set controls, and which costs are learned.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ from ax_costaware.session.reported import (
 
 
 def trial_parameters(trial: BaseTrial) -> dict[str, TParamValue]:
-    """The values that a trial asks to set, by parameter name, as ``query`` gives them.
+    """Return the values to set in a trial, by parameter name, as ``query`` does.
 
-    With control sets those that the trial's own controls; else all of the arm's.
+    With control sets those that the trial controls; otherwise all of the arm's.
 
     Raises:
-        UserInputError: If nothing tells what the trial's control set controls.
+        UserInputError: If no record says what the trial's control set controls.
     """
     parameters, controlled = planned_trial(trial).parameters, terms_of(trial).controlled
     return {name: parameters[name] for name in (parameters if controlled is None else controlled)}
 
 
 def terms_of(trial: BaseTrial) -> TrialTerms:
-    """What the records say of how ``trial`` is run and reported.
+    """Return how a trial is run and reported, from the records.
 
-    A trial that the user attached has no record, so what others tell counts, the latest first, as
-    the strategy may have been another one before; of its control set else the set's name does,
-    which by default names its parameters. Where records name none, a parameter of that name is like
-    any other.
+    A trial that the user attached has no record. Then the latest record of another trial with its
+    control set counts, since the strategy may have been replaced. Without one the name of the
+    control set counts, which by default lists its parameters. If no record has control sets, a
+    parameter of that name is an ordinary one.
 
     Raises:
-        UserInputError: If neither tells what its control set controls.
+        UserInputError: If neither says what the control set controls.
     """
     arm = trial.arms[0].parameters if trial.arms else {}
     others = [other for _, other in sorted(trial.experiment.trials.items(), reverse=True)]
@@ -78,15 +78,15 @@ def terms_of(trial: BaseTrial) -> TrialTerms:
     controlled = tuple(str(name).split("+"))
     if not all(part in arm for part in controlled):
         raise UserInputError(
-            f"trial {trial.index} was attached with the control set {name!r}, and no trial of the "
-            "strategy has used it yet, which would tell what it controls: attach the trial later, "
+            f"trial {trial.index} was attached with the control set {name!r}. No trial of the "
+            "strategy has used it yet, so its parameters are unknown here: attach the trial later, "
             "or run it by hand and pass its outcome to complete_trial."
         )
     return TrialTerms(controlled, None, metric, change)
 
 
 def _switching_cost(trial: BaseTrial) -> float:
-    """The switching cost that was expected, unless the trial that it was to follow is gone."""
+    """Return the expected switching cost, unless the trial that it was to follow is gone."""
     before = trial.experiment.trials.get(trial.index - 1)
     if before is not None and before.status.name in NEVER_RUN:
         return 0.0
@@ -96,17 +96,17 @@ def _switching_cost(trial: BaseTrial) -> float:
 def read_outcome(
     trial: BaseTrial, plain: Mapping[str, Any], default_cost: float | None
 ) -> dict[str, Any]:
-    """What is recorded of a trial's outcome, exactly as ``complete_trial`` writes it.
+    """Return the record of a trial's outcome, exactly as ``complete_trial`` writes it.
 
     Args:
         trial: The trial.
-        plain: What the function returned, as ``plain_result`` gives it.
-        default_cost: What the trial cost where the function does not say.
+        plain: Return value of the function, as of ``plain_result``.
+        default_cost: Cost of the trial if the function reports none.
 
     Raises:
-        UserInputError: If ``complete_trial`` would refuse it, or it lacks an outcome that is
-            optimized, or read by the strategy, or a cost that is learned, and that no metric of the
-            user's fetches elsewhere.
+        UserInputError: If ``complete_trial`` would refuse the outcome. Or if something is missing
+            that no metric of the user's fetches elsewhere: an outcome that is optimized or read by
+            the strategy, or a cost that is learned.
     """
     result = read_result(plain)
     raw_data, cost = result.raw_data, result.cost
@@ -123,7 +123,7 @@ def read_outcome(
             read = set() if method is None else {*method.reads} - {method.cost_metric}
             _check_reported(trial, optimized | read, raw_data, plain["returned"])
     else:
-        # The strategy asked for no measurement: none is taken for one, nor charged as one.
+        # The strategy asked for no measurement: ignore one, and do not charge it.
         values = raw_data if isinstance(raw_data, Mapping) else {}
         left = {name: value for name, value in values.items() if name not in optimized} or None
         if left != raw_data:
@@ -141,12 +141,12 @@ def read_outcome(
 
 
 def failed_cost(trial: BaseTrial, plain: Mapping[str, Any]) -> float | None:
-    """What an attempt cost whose outcome was refused; None where its cost was, too.
+    """Return the cost of an attempt with a refused outcome; None if its cost was refused, too.
 
     Args:
         trial: The trial.
-        plain: What the function returned, as far as it is plain: its cost, or that in the metric
-            from which costs are learned.
+        plain: Plain part of the return value: its cost, or the cost in the metric from which costs
+            are learned.
     """
     cost, raw_data = plain["cost"], plain["raw_data"]
     try:
@@ -159,14 +159,14 @@ def failed_cost(trial: BaseTrial, plain: Mapping[str, Any]) -> float | None:
 
 
 def log_cost(trial: BaseTrial) -> None:
-    """Log that the budget of the strategy that runs the trial is nearly used up, or overrun."""
+    """Log that the budget of the trial's strategy is nearly used up, or overrun."""
     strategy = running_strategy(trial.experiment)
     if strategy is not None:
         log_spending(trial.experiment, method_of(strategy), trial.index)
 
 
 def is_cost_of_trial(trial: BaseTrial, cost: float) -> bool:
-    """Whether a failed attempt's cost can be recorded as the trial's, where costs are learned."""
+    """True if the cost of a failed attempt can be recorded as the trial's learned cost."""
     terms = terms_of(trial)
     try:
         check_cost_of_trial(cost, trial.index, terms)
@@ -176,12 +176,12 @@ def is_cost_of_trial(trial: BaseTrial, cost: float) -> bool:
 
 
 def _check_reported(trial: BaseTrial, needed: set[str], raw_data: Any, returned: bool) -> None:
-    """Refuse a result without the outcomes that come from nowhere else."""
+    """Refuse a result without the outcomes that no other source has."""
     metrics = trial.experiment.metrics
     due = sorted(name for name in needed if _has_nothing_to_fetch(metrics.get(name)))
     if due and not returned:
         raise UserInputError(f"the function returned None for the metrics {due}: {EXPECTED}.")
-    # A number is the objective's.
+    # A bare number is the value of the objective.
     given = raw_data if isinstance(raw_data, Mapping) else objective_metrics(trial.experiment)
     if absent := [name for name in due if name not in given]:
         raise UserInputError(
@@ -191,5 +191,5 @@ def _check_reported(trial: BaseTrial, needed: set[str], raw_data: Any, returned:
 
 
 def _has_nothing_to_fetch(metric: Metric | None) -> bool:
-    """Whether a metric has only what the function returned: ours, or Ax's where none was given."""
+    """True if a metric has only returned values: this package's, or Ax's without a fetch."""
     return isinstance(metric, ReportedMetric | None) or type(metric) in (Metric, MapMetric)

@@ -1,9 +1,9 @@
-"""What the user's function returns for a trial, and how it travels: as plain JSON data.
+"""Return values of the user's function, and their form as plain JSON data.
 
-A runner calls the function elsewhere, in a thread or on another machine, and takes back numbers,
-strings, lists and mappings only: what comes back is stored with the trial, and nothing stored is
-pickled. What runs beside the function uses nothing of Ax, whose import takes a worker many seconds.
-Costs are in the user's own unit, outcomes and realised inputs in raw units.
+A runner calls the function in a thread or on another machine. It gets back numbers, strings, lists
+and mappings only: they are stored with the trial, and nothing stored is pickled. Code that runs
+with the function uses nothing of Ax, whose import takes a worker many seconds. Costs are in the
+user's own unit, outcomes and realized inputs in raw units.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ax.core.types import TParamValue
 from ax_costaware.session.reported import RawData
 
 TrialFunction: TypeAlias = Callable[[dict[str, Any]], Any]
-"""Takes a trial's parameters and returns its outcome; see ``run_function``."""
+"""Function of a trial's parameters that returns its outcome; see ``run_function``."""
 
 EXPECTED = (
     "expected a number, (mean, sem), a mapping from metric to either, or an "
@@ -34,26 +34,26 @@ EXPECTED = (
 
 @dataclass(frozen=True)
 class TrialResult:
-    """What a trial came to; the fields mean what the arguments of ``complete_trial`` mean."""
+    """Outcome of a trial; the fields have the meaning of the arguments of ``complete_trial``."""
 
     raw_data: RawData | None = None
-    """The objective's value, ``(mean, sem)``, or a mapping from metric to either. None: nothing was
-    measured."""
+    """Value of the objective, ``(mean, sem)``, or a mapping from metric to either. None: nothing
+    was measured."""
 
     realized: Mapping[str, Any] | None = None
-    """The value that each uncontrolled parameter took, in its own unit."""
+    """Realized value of each uncontrolled parameter, in its own unit."""
 
     cost: float | None = None
-    """What the trial cost, in the user's own unit; None: not known."""
+    """Cost of the trial, in the user's own unit; None: not known."""
 
 
 class TrialFailedError(Exception):
-    """Raised by a user's function to say that a run failed, and what it cost all the same.
+    """Error for a user's function to report a failed run, with its cost.
 
     Args:
-        message: What went wrong; it is recorded with the trial.
-        cost: What the failed run cost, in the user's own unit. None: not known, and it is charged
-            what was expected of it.
+        message: Reason of the failure, which is recorded with the trial.
+        cost: Cost of the failed run, in the user's own unit. None: not known, and the expected
+            cost is charged.
     """
 
     def __init__(self, message: str, cost: float | None = None) -> None:
@@ -62,7 +62,7 @@ class TrialFailedError(Exception):
 
 
 class AttemptStatus(Enum):
-    """Where one attempt at running a trial stands."""
+    """Status of one attempt to run a trial."""
 
     RUNNING = "running"
     FINISHED = "finished"
@@ -72,52 +72,51 @@ class AttemptStatus(Enum):
 
 @dataclass(frozen=True)
 class AttemptState:
-    """Where one attempt at running a trial stands, and what came of it; plain data only."""
+    """State of one attempt to run a trial, and its result; plain data only."""
 
     status: AttemptStatus
-    """Running (or waiting for a machine), finished, failed, or lost: nobody knows of it."""
+    """Running (or waiting for a machine), finished, failed, or lost (unknown to the backend)."""
 
     result: dict[str, Any] | None = None
-    """What a finished attempt returned, as ``plain_result`` gives it; of one that failed by what it
-    returned, the numbers among that, since its cost may be one."""
+    """Return value of a finished attempt, as of ``plain_result``. If the return value was refused,
+    the numbers in it, since one may be the cost."""
 
     error: str | None = None
-    """What went wrong in one that failed or was lost."""
+    """Reason of a failure or loss."""
 
     cost: float | None = None
-    """What a failed attempt cost, as far as the function said so; in the user's own unit."""
+    """Cost of a failed attempt if the function reported it, in the user's own unit."""
 
     seconds: float | None = None
-    """How long the attempt ran, or has run so far; None: not known, and the runner counts from
-    when it started the attempt."""
+    """Duration of the attempt so far; None: not known, and the runner counts from its start."""
 
     def to_plain(self) -> dict[str, Any]:
-        """The state as JSON data, from which ``from_plain`` makes it again."""
+        """Return the state as JSON data, from which ``from_plain`` makes it again."""
         return {**vars(self), "status": self.status.value}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> AttemptState:
-        """The state that ``to_plain`` gave."""
+        """Return the state from the data of ``to_plain``."""
         return cls(**{**plain, "status": AttemptStatus(plain["status"])})
 
 
 RUNNING = AttemptState(AttemptStatus.RUNNING)
-"""An attempt that is not over, of which no more is known."""
+"""State of a running attempt without further information."""
 
 
 def lost(error: str) -> AttemptState:
-    """The state of an attempt that nobody knows of (any more), and why."""
+    """Return the state of an attempt that the backend does not know, with the reason."""
     return AttemptState(AttemptStatus.LOST, error=error)
 
 
 def run_function(function: TrialFunction, parameters: Mapping[str, TParamValue]) -> AttemptState:
-    """Call the user's function, wherever this is, and say in plain data what came of it.
+    """Call the user's function, on any machine, and return its result as plain data.
 
-    ``KeyboardInterrupt`` passes; anything else that the function raises is a failed attempt.
+    ``KeyboardInterrupt`` passes; any other exception of the function is a failed attempt.
 
     Args:
-        function: Takes the parameters of a trial, as a dictionary, and returns what
-            ``plain_result`` accepts.
+        function: Takes a dictionary of the parameters of a trial and returns what ``plain_result``
+            accepts.
         parameters: The values to set, by parameter name.
 
     Returns:
@@ -137,21 +136,21 @@ def run_function(function: TrialFunction, parameters: Mapping[str, TParamValue])
 
 
 def plain_result(outcome: Any) -> dict[str, Any]:
-    """What a user's function returned, as JSON data.
+    """Return the return value of a user's function as JSON data.
 
-    Only its form is looked at here; ``read_result`` reverses it, and numbers and names are checked
-    where the experiment is known.
+    Only the form is checked here; ``read_result`` reverses it. Numbers and names are checked where
+    the experiment is known.
 
     Args:
-        outcome: A number, ``(mean, sem)``, a mapping from metric to either, or a ``TrialResult``;
-            numpy's and torch's scalars count as numbers. None: the function returned nothing.
+        outcome: A number, ``(mean, sem)``, a mapping from metric to either, or a ``TrialResult``.
+            Scalars of numpy and torch count as numbers. None: the function returned nothing.
 
     Returns:
-        ``raw_data``, ``realized``, ``cost``, and ``returned``: whether there was anything.
+        ``raw_data``, ``realized``, ``cost``, and ``returned``: False for None.
 
     Raises:
-        TypeError: If it is none of these, or holds what is neither text nor a number.
-        ValueError: If it holds a number that is not finite.
+        TypeError: If it is none of these, or contains anything but text and numbers.
+        ValueError: If it contains a number that is not finite.
     """
     result = outcome if isinstance(outcome, TrialResult) else TrialResult(raw_data=outcome)
     if not isinstance(result.realized, Mapping | None):
@@ -167,7 +166,7 @@ def plain_result(outcome: Any) -> dict[str, Any]:
 
 
 def read_result(plain: Mapping[str, Any]) -> TrialResult:
-    """The ``TrialResult`` behind what ``plain_result`` gave."""
+    """Return the ``TrialResult`` from the data of ``plain_result``."""
     raw_data = plain["raw_data"]
     if isinstance(raw_data, Mapping):
         raw_data = {metric: _measurement(value) for metric, value in raw_data.items()}
@@ -177,7 +176,7 @@ def read_result(plain: Mapping[str, Any]) -> TrialResult:
 
 
 def _numbers_of(refused: Any) -> dict[str, Any]:
-    """What ``plain_result`` would give of a refused outcome, as far as that is numbers."""
+    """Return the numeric part of a refused outcome, in the form of ``plain_result``."""
 
     def number(value: Any) -> Any:
         try:
@@ -196,7 +195,7 @@ def _measurement(value: Any) -> Any:
 
 
 def _plain(value: Any, what: str) -> Any:
-    """Plain numbers and texts, of which there may be a tuple, or a mapping of such.
+    """Return plain numbers and texts, or a tuple or a mapping of them.
 
     Scalars of numpy and torch are unpacked.
     """
@@ -222,7 +221,7 @@ def _plain(value: Any, what: str) -> Any:
 
 
 def _described(failure: BaseException) -> str:
-    """What the user's function raised, and where in its own file."""
+    """Return the error of the user's function, with its place in the function's file."""
     text = f"{type(failure).__name__}: {failure}" if str(failure) else type(failure).__name__
     beside = Path(run_function.__code__.co_filename).parent
     frames = [
@@ -230,14 +229,14 @@ def _described(failure: BaseException) -> str:
         for frame in traceback.extract_tb(failure.__traceback__)
         if Path(frame.filename).parent != beside
     ]
-    if not frames:  # What it returned was refused.
+    if not frames:  # Its return value was refused.
         return text
     last = [frame for frame in frames if frame.filename == frames[0].filename][-1]
     return f"{text} ({Path(last.filename).name}, line {last.lineno}, in {last.name})"
 
 
 def _plain_cost(failure: TrialFailedError) -> tuple[str, float | None]:
-    """What went wrong and what it cost; a cost that is none is said so, and is not known."""
+    """Return the message and the cost of a failure; an invalid cost is reported and unknown."""
     message = str(failure) or type(failure).__name__
     try:
         cost = _plain(failure.cost, "its cost")

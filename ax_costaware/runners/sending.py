@@ -1,7 +1,7 @@
-"""What is sent to another machine: a user's function, with its module and what calls it.
+"""Transfer of a user's function to another machine, with its module and its caller.
 
-What runs there needs neither Ax nor this package, so that an attempt does not begin by importing
-Ax for ten seconds. Only plain data come back.
+A worker needs neither Ax nor this package, since an import of Ax takes ten seconds. Only plain data
+come back.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from ax_costaware.runners import result
 from ax_costaware.runners.result import TrialFailedError, TrialFunction, TrialResult, run_function
 
 BEGAN = "began"
-"""Name of the file with the process of an attempt, as old as the attempt."""
+"""Name of the file with the process id of an attempt; its modification time is the start."""
 
 _SENDING = Lock()
-"""Of what cloudpickle sends whole there is one list for all threads."""
+"""Lock of cloudpickle's list of modules to pickle by value, which all threads share."""
 
 
 def attempt(function: TrialFunction, parameters: dict[str, TParamValue]) -> dict[str, Any]:
     """Call the function on a worker and return its state as plain data."""
 
     def translated(values: dict[str, TParamValue]) -> Any:
-        # A worker that has imported this package has classes of these names of its own.
+        # A worker that has imported this package has its own classes of these names.
         try:
             outcome = function(values)
         except Exception as error:
@@ -51,7 +51,7 @@ def attempt(function: TrialFunction, parameters: dict[str, TParamValue]) -> dict
 def attempt_in(
     folder: str, function: TrialFunction, parameters: dict[str, TParamValue]
 ) -> dict[str, Any]:
-    """As ``attempt``, with a note in a folder that it has begun, in which process."""
+    """Call ``attempt``, after writing the process id to a file in a folder."""
     Path(folder, BEGAN).write_text(str(os.getpid()))
     return attempt(function, parameters)
 
@@ -71,10 +71,10 @@ def _module_to_send(function: Callable[..., Any]) -> list[ModuleType]:
 
 @contextmanager
 def sent_whole(cloudpickle: Any, function: TrialFunction) -> Iterator[None]:
-    """Let what is pickled within hold a function and its module, and what calls it, not names.
+    """Pickle a function by value within the context, with its module and its caller.
 
-    The function's own module is sent along, so that workers need not have it, unless it is
-    installed as a package.
+    The function's own module is sent along, so that workers need not have it, unless it is an
+    installed package.
 
     Raises:
         UserInputError: If the function cannot be sent.
@@ -91,8 +91,8 @@ def sent_whole(cloudpickle: Any, function: TrialFunction) -> Iterator[None]:
             except Exception as error:
                 raise UserInputError(
                     f"function={function!r} cannot be sent to a worker ({type(error).__name__}: "
-                    f"{error}): expected a function that refers to nothing that is bound to "
-                    "this process, such as an open file, a lock or a connection. It can open them "
+                    f"{error}): expected a function without references to objects of this "
+                    "process, such as an open file, a lock or a connection. It can open them "
                     "itself."
                 ) from error
             yield

@@ -1,8 +1,8 @@
-"""Running trials by simulation: the environment is drawn from the declared laws.
+"""Runner that simulates trials: uncontrolled inputs are drawn from declared distributions.
 
-What a trial does not control is drawn from its law, the objective is evaluated at the full point,
-and the realised inputs are reported with it. An indirect query is answered by the average of the
-objective over the law of points that belongs to it. Values are in raw units, costs in the user's.
+Uncontrolled inputs are drawn from their distributions, the objective is evaluated at the full
+point, and the realized inputs are reported. The answer of an indirect query is the average of the
+objective over the query's distribution of points. Values are in raw units, costs in the user's.
 """
 
 from __future__ import annotations
@@ -40,45 +40,43 @@ from ax_costaware.runners.result import AttemptState, TrialFunction, TrialResult
 from ax_costaware.space.parameters import Choice, Value
 
 OneCost: TypeAlias = float | Cost | Marginal
-"""A number, a function of the trial's values, or a law that costs are drawn from."""
+"""Number, function of the trial's values, or distribution of costs."""
 
 CHOSEN = "__control_set__"
-"""Key of the name of the trial's control set, among the values to set."""
+"""Key of the trial's control set among the values to set."""
 
 _NUM_NODES = 512
-"""Nodes that stand for a joint law, one of which is drawn; they are others for each draw."""
+"""Number of nodes that represent a joint distribution; each draw has new nodes and picks one."""
 
 
 class SimulationRunner(LocalRunner):
-    """Simulates each trial from the declared laws, at once and in this process.
+    """Runner that simulates each trial from declared distributions, at once and in this process.
 
     For example::
 
         runner = SimulationRunner(yield_of, marginals={"wind": Uniform(0, 20)}, cost={"rig": 5.0})
 
-    Draws depend on ``seed``, the index of the trial and that of the attempt only, so that a
-    simulation replays, in whatever order trials are run and whoever continues them.
+    Draws depend only on ``seed``, the index of the trial and that of the attempt. So a simulation
+    is reproducible, in any order of trials and across processes.
 
     Args:
-        function: The objective at a full point, a dictionary by parameter: returns a number or a
-            mapping from metric to numbers, or raises ``TrialFailedError``. Or the name under which
-            ``register_trial_function`` knows it; only a name can be stored.
-        marginals: The laws of inputs on their own, by name. Those that a trial controls are not
-            drawn.
-        joint: The law of inputs that depend on each other, given those of them that are controlled.
-        conditional: The law of points given an indirect query, with bounds of the points where it
-            is to keep to some, as ``conditional.within(lower, upper)``. The columns of a query are
-            the experiment's parameters, in its order, or those that the law itself has names of;
-            the outcome is the average of the function over the law, and no input is realised.
-            Without it ``function`` answers the query itself, as it does for the cell of a
-            resolution tree.
+        function: Objective at a full point, given as a dictionary by parameter: returns a number or
+            a mapping from metric to numbers, or raises ``TrialFailedError``. Or its name from
+            ``register_trial_function``; only a name can be stored.
+        marginals: Distributions of independent inputs, by name. Controlled inputs are not drawn.
+        joint: Joint distribution of dependent inputs; it is conditioned on the controlled ones.
+        conditional: Distribution of points given an indirect query. ``conditional.within(lower,
+            upper)`` bounds the points. The columns of a query are the experiment's parameters, in
+            its order, or those that the conditional names. The outcome is the average of the
+            function over the distribution, and no input is realized. Without a conditional
+            ``function`` answers the query itself, as for a cell of a resolution tree.
         targets: Names of the columns of points, with ``conditional``.
         noise_std: Standard deviation of the noise on each outcome, in raw units.
-        cost: What a trial costs: a number, a ``Cost`` of the values of all parameters, or a
-            marginal to draw it from; or a mapping from the name of the control set to either. None:
-            no cost is reported, so what is declared is charged.
+        cost: Cost of a trial: a number, a ``Cost`` of the values of all parameters, or a marginal
+            to draw it from; or a mapping from the name of the control set to any of these. None: no
+            cost is reported, so the declared cost is charged.
         seed: Seed of all draws.
-        retries: How many more attempts follow one that failed; each is drawn anew.
+        retries: Number of further attempts after one that failed; each is drawn anew.
 
     Raises:
         UserInputError: If an argument is of the wrong type or out of range.
@@ -99,12 +97,12 @@ class SimulationRunner(LocalRunner):
         retries: int = 0,
     ) -> None:
         super().__init__(function, retries=retries)
-        expected = "a mapping from parameter to its law"
+        expected = "a mapping from parameter to its distribution"
         self.marginals = dict(instance_of(marginals, "marginals", Mapping | None, expected) or {})
         for name, law in self.marginals.items():
-            expected = "a law such as ax_costaware.Uniform"
+            expected = "a distribution such as ax_costaware.Uniform"
             instance_of(law, f"marginals[{name!r}]", Marginal, expected)
-        expected = "a law such as ax_costaware.GaussianCopula, or None"
+        expected = "a distribution such as ax_costaware.GaussianCopula, or None"
         self.joint = instance_of(joint, "joint", JointLaw | None, expected)
         expected = "a conditional such as ax_costaware.GaussianConditional, or None"
         self.conditional = instance_of(conditional, "conditional", Conditional | None, expected)
@@ -119,11 +117,11 @@ class SimulationRunner(LocalRunner):
         self.seed = integer_at_least(seed, 0, "seed")
 
     def parameters_of(self, trial: BaseTrial) -> dict[str, TParamValue]:
-        """The values to set, those that are fixed, and the name of the control set if there is one.
+        """Return the values to set, fixed ones, and the name of the control set if there is one.
 
         Raises:
-            UserInputError: If an input that the trial leaves to chance has no law here, or its
-                control set no cost.
+            UserInputError: If an uncontrolled input has no distribution here, or its control
+                set no cost.
         """
         arm = trial.arms[0].parameters if trial.arms else {}
         controlled = super().parameters_of(trial)
@@ -132,8 +130,8 @@ class SimulationRunner(LocalRunner):
         inputs = trial.experiment.search_space.tunable_parameters
         if missing := [name for name in inputs if name not in known]:
             raise UserInputError(
-                f"marginals has {list(self.marginals)}: expected a law of each of {missing}, too, "
-                f"which trial {trial.index} leaves to chance, there or in joint."
+                f"marginals has {list(self.marginals)}: expected distributions of {missing}, too, "
+                f"which trial {trial.index} does not control, there or in joint."
             )
         chosen = None if terms_of(trial).controlled is None else arm[CONTROL_SET]
         if isinstance(self.cost, Mapping) and chosen not in self.cost:
@@ -142,7 +140,7 @@ class SimulationRunner(LocalRunner):
                 f"cost={self.cost!r}: trial {trial.index} {what}. Expected a cost for each control "
                 "set by its name, or one for all trials."
             )
-        if self.conditional is not None:  # whose columns they are, however an arm has them
+        if self.conditional is not None:  # queries have the columns in this order
             names = self.conditional.query_names or trial.experiment.parameters
             return {name: controlled[name] for name in names}
         fixed = {name: arm[name] for name in arm if name not in {*inputs, CONTROL_SET}}
@@ -202,7 +200,7 @@ class SimulationRunner(LocalRunner):
 
 
 def _draw(law: Marginal, random: np.random.Generator) -> RawValue:
-    """A value of an input, by the quantile function of its law."""
+    """Draw a value of an input, by the quantile function of its distribution."""
     u = torch.tensor([random.uniform()], dtype=torch.double)
     return law.decode(law.icdf(u))[0]
 
@@ -210,13 +208,13 @@ def _draw(law: Marginal, random: np.random.Generator) -> RawValue:
 def _draw_given(
     law: JointLaw, given: Mapping[str, Any], random: np.random.Generator
 ) -> dict[str, Value]:
-    """One value of each input of a joint law that is not given, given those that are.
+    """Draw the other inputs of a joint distribution, given some of them.
 
-    One of the law's nodes is drawn by its weight. A copula's nodes are draws themselves; those of a
-    sample are its rows, moved as the law says.
+    One of the distribution's nodes is drawn by its weight. The nodes of a copula are draws
+    themselves. Those of a sample are its rows, shifted as the distribution says.
     """
     names = list(dict.fromkeys((*law.names, *given)))
-    # Texts and booleans as numbers: by their place.
+    # Texts and booleans are encoded by their index.
     codes = {
         name: Choice(name, marginal.values)
         for name in law.names
@@ -225,7 +223,7 @@ def _draw_given(
 
     def number(name: str, value: Any) -> float:
         if value is None or name not in law.names:
-            # Of no consequence: no part of the law, or one that is overwritten.
+            # Without effect: not part of the distribution, or overwritten.
             return 0.0
         return codes[name].encode(value) if name in codes else float(value)
 
@@ -256,10 +254,10 @@ def _draw_given(
 def _answer_points(
     conditional: Conditional, targets: Sequence[str], query: Mapping[str, Any]
 ) -> tuple[list[dict[str, Any]], np.ndarray]:
-    """The points that an indirect query is the average over, and their weights.
+    """Return the points that an indirect query averages over, and their weights.
 
     Raises:
-        UserInputError: If the conditional is of another number of columns than ``targets`` says.
+        UserInputError: If the conditional has another number of columns than ``targets``.
     """
     values = list(query.values())
     if isinstance(conditional, FiniteConditional):
@@ -275,7 +273,7 @@ def _answer_points(
 
 
 def _outcomes(value: Any) -> dict[str, float]:
-    """The outcomes by metric; of one that has no name under the empty one."""
+    """Return the outcomes by metric; a value without a metric has the empty name."""
     values = value if isinstance(value, Mapping) else {"": value}
     try:
         return {str(name): float(one) for name, one in values.items()}

@@ -1,9 +1,9 @@
-"""A runner for Slurm, through submitit: each attempt is a job, on the cluster or of this machine.
+"""Runner for Slurm, through submitit: each attempt is a job, on the cluster or this machine.
 
-Jobs outlive the process that submitted them, and each has a folder of its own by which the next
-process finds it: a driver that was killed is started again, loads the experiment from its store,
-and goes on. submitit pickles the function and what it returns there; of that nothing gets into the
-experiment's store. ``docs/cluster.md`` says what to set.
+Jobs outlive the process that submitted them. Each has its own folder, by which another process
+finds it. So a driver that was killed is started again, loads the experiment from its store, and
+continues. submitit pickles the function and its return value in the folder; none of it gets into
+the experiment's store. ``docs/cluster.md`` describes the setup.
 """
 
 from __future__ import annotations
@@ -33,49 +33,49 @@ from ax_costaware.runners.result import AttemptState, AttemptStatus, TrialFuncti
 from ax_costaware.runners.sending import BEGAN, attempt_in, sent_whole
 
 Executor = Literal["slurm", "local"]
-"""Where submitit runs jobs."""
+"""Executors of submitit."""
 
 _SPARE_MINUTES = 2
-"""By which a job's own limit is above the runner's, which says more when it ends an attempt."""
+"""Difference between a job's own time limit and the runner's, whose error is more specific."""
 
 _NO_LIMIT_MINUTES = 366 * 24 * 60
-"""submitit ends a job of this machine after two minutes unless it is told otherwise."""
+"""Time limit of a local job without ``timeout``; submitit's default is two minutes."""
 
 _MOST_BYTES = 246
-"""Of a folder's name that file systems take, without what tells names apart."""
+"""Largest length of a folder's name, without the digest that makes it unique."""
 
 _JOBS: dict[Path, Any] = {}
-"""Jobs that this process has submitted, or asked about, by their folders."""
+"""Jobs that this process has submitted or polled, by folder."""
 
-# submitit's jobs look at files when they are deleted, which fails when the interpreter is going.
+# submitit's jobs read files in their destructor, which fails while the interpreter shuts down.
 atexit.register(_JOBS.clear)
 
 
 class SubmititRunner(PolledRunner):
-    """Runs trials as jobs of Slurm, or as processes of this machine.
+    """Runner with jobs of Slurm, or processes of this machine.
 
-    Its extra is ``ax-costaware[slurm]``. The function is sent with the module that defines it;
-    what it imports, and is installed as a package, must be installed where jobs run. An attempt
-    that waits for a machine does not use up its ``timeout``.
+    Its extra is ``ax-costaware[slurm]``. The function is sent with the module that defines it.
+    Installed packages that it imports must be installed where jobs run. Time in the queue does not
+    count towards ``timeout``.
 
     Args:
-        function: Takes the parameters of a trial and returns its outcome, as of ``FunctionRunner``;
-            or the name under which ``register_trial_function`` knows it, without which the
-            experiment cannot be stored.
-        folder: Of the jobs, their logs and what they return, on a file system that all machines
-            share. Whoever can write there can run code.
+        function: Takes the parameters of a trial and returns its outcome, as for
+            ``FunctionRunner``; or its name from ``register_trial_function``, which is needed to
+            store the experiment.
+        folder: Folder of the jobs, their logs and results, on a file system that all machines
+            share. Anyone who can write there can run code.
         executor: ``"slurm"``, or ``"local"`` for processes of this machine.
         timeout: Seconds that an attempt may run before it is killed; None for no limit.
-        retries: How many more attempts follow one that failed, took too long, or was lost with its
+        retries: Number of further attempts after one that failed, timed out, or was lost with its
             machine.
-        options: For submitit's ``update_parameters``, such as ``{"slurm_partition": "gpu",
+        options: Options of submitit's ``update_parameters``, such as ``{"slurm_partition": "gpu",
             "gpus_per_node": 1}``. Slurm's own limit, ``timeout_min``, follows from ``timeout``.
-        time_cost: Whether what an attempt costs is the seconds that it took, where the function
-            says nothing of its cost.
+        time_cost: True to charge an attempt its duration in seconds, if the function reports no
+            cost.
 
     Raises:
-        UserInputError: If an argument is of the wrong type or out of range, or nothing limits the
-            time of Slurm's jobs, which submitit then ends after five minutes.
+        UserInputError: If an argument is of the wrong type or out of range, or Slurm's jobs have no
+            time limit, for which submitit's default is five minutes.
     """
 
     @ax_errors()
@@ -93,7 +93,7 @@ class SubmititRunner(PolledRunner):
         super().__init__(function, timeout=timeout, retries=retries, time_cost=time_cost)
         expected = "a folder, with no '%' in its path"
         given = os.fspath(instance_of(folder, "folder", str | os.PathLike, expected))
-        self.folder = str(Path(given).absolute())  # the same, wherever the next process is started
+        self.folder = str(Path(given).absolute())  # independent of the working directory
         if not given or "%" in self.folder:
             raise UserInputError(f"folder={given!r}: expected {expected}.")
         self.executor = one_of(executor, "executor", get_args(Executor))
@@ -109,12 +109,12 @@ class SubmititRunner(PolledRunner):
         """Submit an attempt, unless it was submitted already.
 
         Args:
-            key: Names the attempt.
+            key: Key of the attempt.
             parameters: The values to set, by parameter name.
 
         Raises:
-            UserInputError: If submitit is not installed, finds no Slurm, or refuses the options; if
-                no function has the name, or the function cannot be sent to a job.
+            UserInputError: If submitit is not installed, finds no Slurm, or refuses the options; or
+                if no function has the name, or the function cannot be sent to a job.
         """
         function, submitit = trial_function(self.function), self._submitit()
         folder, values = self._folder_of(key), json.dumps(parameters)
@@ -142,7 +142,7 @@ class SubmititRunner(PolledRunner):
             _JOBS[folder] = executor.submit(attempt_in, str(folder), function, parameters)
 
     def poll(self, key: str) -> AttemptState:
-        """Where an attempt stands; ``lost`` if its job is over and has left no result."""
+        """Return the state of an attempt; ``lost`` if its job has ended without a result."""
         folder, job = self._folder_of(key), self._job(key)
         if job is None:
             return lost("no job was submitted for it")
@@ -159,13 +159,13 @@ class SubmititRunner(PolledRunner):
             return lost(str(error)[-2000:])
 
     def cancel(self, key: str) -> None:
-        """Kill an attempt, whatever it is doing."""
+        """Kill an attempt, waiting or running."""
         if (job := self._job(key)) is None:
             return
         if self.executor == "slurm":
             job.cancel()
             return
-        # The attempt itself, and what has started it, or is about to.
+        # Kill the attempt itself, and the process that starts it.
         starter = int(job.job_id)
         is_there = _is_of_job(starter, job)
         with suppress(FileNotFoundError, ValueError, ProcessLookupError, PermissionError):
@@ -177,22 +177,22 @@ class SubmititRunner(PolledRunner):
                 os.kill(starter, signal.SIGINT)
 
     def forget(self, key: str) -> None:
-        """Let go of an attempt; its folder stays, with its logs."""
+        """Release an attempt; its folder stays, with its logs."""
         _JOBS.pop(self._folder_of(key), None)
 
     def _submitit(self) -> Any:
         return imported("submitit", "SubmititRunner", "submitit", "slurm")
 
     def _folder_of(self, key: str) -> Path:
-        """The folder of an attempt, whose name submitit does not take for a pattern."""
+        """Return the folder of an attempt, whose name has no patterns of submitit's."""
         digest = hashlib.sha256(key.encode()).hexdigest()[:8]
         readable = re.sub(r"[^\w@.-]", "-", key).encode()[:_MOST_BYTES].decode(errors="ignore")
         return Path(self.folder) / f"{readable}-{digest}"
 
     def _job(self, key: str) -> Any:
-        """The job of an attempt, also one that another process has submitted; None without one.
+        """Return the job of an attempt, of this or another process; None without one.
 
-        submitit names what it has submitted after the job, and a job without it does nothing.
+        submitit names the submission file after the job; a job without that file does nothing.
         """
         folder = self._folder_of(key)
         submitted = next(folder.glob("*_submitted.pkl"), None)
@@ -205,11 +205,11 @@ class SubmititRunner(PolledRunner):
     def _is_over(self, job: Any) -> bool:
         if not job.done() or self.executor == "slurm":
             return bool(job.done())
-        # submitit knows the processes of this one only.
+        # submitit knows only the processes that this one started.
         return job.paths.result_pickle.exists() or not _is_of_job(int(job.job_id), job)
 
     def _end(self, key: str) -> None:
-        """Kill what has the key, and remove its folder."""
+        """Kill the attempt with the key, and remove its folder."""
         self.cancel(key)
         if (job := self._job(key)) is not None:
             wait_until_gone(key, lambda: not self._is_over(job))
@@ -218,7 +218,7 @@ class SubmititRunner(PolledRunner):
 
 
 def _is_of_job(process: int, job: Any) -> bool:
-    """Whether a process lives and is of a job: its number may be another's, as after a restart."""
+    """True if a process lives and belongs to a job: its id may have been reused."""
     try:
         os.kill(process, 0)
         command = Path(f"/proc/{process}/cmdline")

@@ -232,7 +232,7 @@ def test_an_input_left_to_chance_needs_a_law() -> None:
     left, controlled = client._experiment.trials.values()
     runner = SimulationRunner(yield_of, marginals={"soil": LAWS["soil"]})
     with pytest.raises(
-        UserInputError, match="\\['soil'\\]: expected a law of each of \\['wind'\\]"
+        UserInputError, match="\\['soil'\\]: expected distributions of \\['wind'\\]"
     ):
         runner.run(left)
     runner.run(controlled)
