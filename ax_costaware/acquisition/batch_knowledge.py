@@ -207,7 +207,7 @@ def batch_knowledge(
             seen = replace(candidates, posterior=other)
             values = seen.samples(normal(len(candidates.points), most, chance))
             exact = _positive(torch.zeros_like(values))
-            sampled = _feasible_first(sampled, bound.log_probability(values, exact) >= _EVEN)
+            sampled = _infeasible_last(sampled, bound.log_probability(values, exact) >= _EVEN)
             others.append((bound, seen, normal(most, _NUM_SAMPLES, chance)))
         best = candidates.points[sampled.argmax(dim=0)]
 
@@ -246,7 +246,7 @@ def _candidates(
     for bound, other in feasibility.outcomes:
         seen, covariance = other.joint(evaluated)
         log_probability = bound.log_probability(seen, _positive(covariance.diagonal()))
-        mean = _feasible_first(mean, log_probability >= _EVEN)
+        mean = _infeasible_last(mean, log_probability >= _EVEN)
     near = evaluated[mean.topk(min(_NUM_NEAR, len(mean))).indices]
     spread = _NEAR * (domain.bounds[1] - domain.bounds[0])
     points, nodes, weights = [], [], []
@@ -262,9 +262,9 @@ def _candidates(
     return Candidates(posterior, torch.cat(points), torch.cat(nodes), membership)
 
 
-def _feasible_first(values: Tensor, feasible: Tensor) -> Tensor:
+def _infeasible_last(values: Tensor, is_feasible: Tensor) -> Tensor:
     """Values ``m x ...`` with what is not feasible brought below all others."""
-    return torch.where(feasible, values, values - (values.max() - values.min()))
+    return torch.where(is_feasible, values, values - (values.max() - values.min()))
 
 
 def target_knowledge_per_cost(

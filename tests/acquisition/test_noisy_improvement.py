@@ -105,6 +105,18 @@ def test_only_feasible_points_are_improved_on() -> None:
     assert agree(ours(POINTS), expected, 0.03)
 
 
+def test_a_weight_counts_as_a_cost_that_is_less() -> None:
+    """Of half the probability a trial is worth half, in the value and in the margin."""
+    model, X = gp()
+    plain = LogNoisyExpectedImprovementPerCost(model, X, cost, exponent=0.5)
+    halved = LogNoisyExpectedImprovementPerCost(
+        model, X, cost, exponent=0.5, log_weight=lambda X: X.new_full(X.shape[:-1], math.log(0.5))
+    )
+    torch.testing.assert_close(halved(POINTS), plain(POINTS) - math.log(2.0))
+    points = POINTS.squeeze(-2)
+    torch.testing.assert_close(halved.margin(points, 0.1), plain.margin(points, 0.2))
+
+
 def test_without_noise_it_is_improvement_on_the_best_value() -> None:
     model, X = gp(noise=1e-6)
     best, _ = incumbent(model, X)

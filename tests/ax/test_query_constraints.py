@@ -13,8 +13,9 @@ from ax.exceptions.core import UnsupportedError
 import ax_costaware as ac
 from ax_costaware.analysis import overview
 from ax_costaware.ax_bridge.node import fitted_problem
-from ax_costaware.models import ConditionalMeanProcess, TimeVaryingGP
+from ax_costaware.models import ConditionalMeanProcess, FixedTimeVaryingGP, TimeVaryingGP
 from ax_costaware.models.factor import only_model
+from ax_costaware.models.fixed_hyperparameters import FixedConditionalMeanProcess
 from tests.ax import feedback_toy, indirect_toy, toy, tree_toy
 from tests.fresh import FreshProcess
 from tests.repeats import mostly_slow
@@ -105,7 +106,7 @@ def test_averages(name: str) -> None:
     (constraint,) = fitted_problem(client._experiment, client._generation_strategy).constraints
     other = only_model(constraint.fit())
     assert isinstance(other, ConditionalMeanProcess)
-    assert other.outcome_transform is not None, "its hyperparameters are fitted"
+    assert not isinstance(other, FixedConditionalMeanProcess), "it is fitted"
     with pytest.raises(UnsupportedError, match="outcomes are averages"):
         client.get_best_parameterization()
     assert client.get_best_parameterization(use_model_predictions=False)
@@ -126,7 +127,7 @@ def test_costly_feedback() -> None:
     other = only_model(constraint.fit())
     assert isinstance(other, TimeVaryingGP)
     assert other.forgetting_kernel.forgetting.item() != feedback_toy.FORGETTING
-    assert other.outcome_transform is not None, "its hyperparameters are fitted"
+    assert not isinstance(other, FixedTimeVaryingGP), "its hyperparameters are fitted"
 
 
 @pytest.mark.slow

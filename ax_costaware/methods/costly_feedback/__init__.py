@@ -290,7 +290,7 @@ class CostlyFeedback(Method):
         pays, may_pay = False, money.pays(self._least_cost(problem))
         for explores in (True, False) if may_pay else (False,):
             pending = self._measured(problem)
-            search, feasibility, is_any = self._search(problem, index, pending, explores)
+            search, feasibility, is_any_feasible = self._search(problem, index, pending, explores)
             # Where nothing can be measured there is nothing to explore for.
             beta = self.beta_at(index) if explores else 0.0
             found = search.upper_confidence_bound(beta)
@@ -327,7 +327,7 @@ class CostlyFeedback(Method):
         if explores:
             what = "has the smallest lower" if problem.minimize else "has the largest upper"
             what += " confidence bound"
-        if not is_any:
+        if not is_any_feasible:
             what = "is the likeliest to be feasible"
         elif feasibility is not None and explores:
             what += ", as far as it is likely to be feasible,"
@@ -445,22 +445,23 @@ class CostlyFeedback(Method):
             problem.constraints,
             lambda model: ExactPosterior.of(model, X_pending=X_pending).at_time(now),
         )
-        is_any = bool((feasibility.probability(starts) >= self.feasibility_threshold).any())
+        threshold = self.feasibility_threshold
+        is_any_feasible = bool((feasibility.probability(starts) >= threshold).any())
         with torch.no_grad():
             worst = posterior(starts)[0].min()
-        log_threshold = 0.0 if explores else math.log(self.feasibility_threshold)
+        log_threshold = 0.0 if explores else math.log(threshold)
 
         def counted(X: Tensor, values: Tensor) -> Tensor:
             log_p = feasibility.log_probability(X)
-            if not is_any:
+            if not is_any_feasible:
                 return log_p
             return feasibility_weighted(values, log_p, worst, log_threshold, not explores)
 
         def shortfall(X: Tensor) -> Tensor:
             # Nothing is deployed there, so that no other point may be mistaken for one of them.
-            return self.feasibility_threshold - feasibility.log_probability(X).exp()
+            return threshold - feasibility.log_probability(X).exp()
 
-        return replace(search, counted=counted, shortfall=shortfall), feasibility, is_any
+        return replace(search, counted=counted, shortfall=shortfall), feasibility, is_any_feasible
 
 
 def _checked_cost(cost: Any, name: str) -> float | Cost:
