@@ -36,7 +36,13 @@ def check_alike(
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("scale", [1e-30, 1e-9, 1e-3, 1e9, 1e30])
 def test_unit_of_the_objective(case: str, scale: float) -> None:
-    check_alike(decisions(case, scale=scale), usual(case), 1e-4)
+    check_alike(decisions(case, scale=scale), usual(case), 1e-5)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_unit_that_is_a_power_of_two(case: str) -> None:
+    """It changes no digit of what a model sees, and so none of a decision."""
+    assert decisions(case, scale=2.0**40) == usual(case)
 
 
 @pytest.mark.filterwarnings("ignore:.*Optimization failed:RuntimeWarning")
