@@ -1,5 +1,4 @@
-"""Ax, met once for all methods: an experiment becomes a problem, and a decision a trial.
+"""Interface to Ax for all methods: experiment to problem, decision to trial.
 
-This is the only place where private attributes of Ax are touched; ``tests/ax/test_ax_internals.py``
-lists them.
+Private attributes of Ax are used only here; ``tests/ax/test_ax_internals.py`` lists them.
 """

@@ -1,7 +1,7 @@
-"""Trials that no strategy of this package has generated: attached by the user, such as past ones.
+"""Trials that no strategy of this package has generated, such as attached ones.
 
-Ax attaches one at a time, which for a table of them takes a while, and stores each in transactions
-of its own. Here all are attached and stored together, or none.
+Ax attaches trials one at a time and stores each in several transactions, which is slow for a table.
+Here all rows are attached and stored together, or none.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from ax_costaware.ax_bridge.records import (
 from ax_costaware.ax_bridge.training_data import data_of, raw_data_of
 
 PastRow: TypeAlias = tuple[dict[str, TParamValue], dict[str, Any], TrialStatus]
-"""A past trial: its arm, what ``complete_trial`` would record of it, and how it ended."""
+"""Past trial: its arm, the record of ``complete_trial``, and its status."""
 
 
-def beside_designs(experiment: Experiment) -> set[int]:
-    """Indices of the trials with an outcome that no initial design of this package has generated.
+def trials_outside_designs(experiment: Experiment) -> set[int]:
+    """Return the completed trials that no initial design of this package has generated.
 
     They are attached, of plain Ax, or chosen by the model of an earlier strategy.
     """
@@ -56,12 +56,12 @@ def attach_past(
     """Attach past trials, and store them in one transaction if the client has a database.
 
     Args:
-        experiment: The experiment; if anything fails it is left as it was.
-        rows: The trials, which were checked.
-        client: The client, if there is one.
+        experiment: The experiment; it is restored if anything fails.
+        rows: The checked trials.
+        client: The client; None without one.
 
     Returns:
-        Their indices.
+        Indices of the trials.
     """
     with _all_or_nothing(experiment):
         data: dict[int, Data] = {}
@@ -83,7 +83,7 @@ def attach_past(
 
 @contextmanager
 def _all_or_nothing(experiment: Experiment) -> Iterator[None]:
-    """Take back the trials that were attached if there is an error."""
+    """Remove the attached trials if there is an error."""
     parts: list[dict[Any, Any]] = [
         experiment.trials,
         experiment.arms_by_name,
@@ -114,7 +114,7 @@ def _store(
     from ax.storage.sqa_store.utils import copy_db_ids
 
     encoder, decoder = client.db_settings.encoder, client.db_settings.decoder
-    # A frame for each trial from scratch would take most of the time.
+    # Building a frame for each trial would take most of the time.
     whole = Data.from_multiple_data(data.values()).full_df
     for index, part in whole.groupby("trial_index") if data else ():
         data[index].full_df = part.reset_index(drop=True)

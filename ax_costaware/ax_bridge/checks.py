@@ -1,7 +1,7 @@
-"""What is refused of an Ax experiment whatever the method, and our errors as Ax's.
+"""Checks of an Ax experiment for all methods, and translation of errors to Ax's.
 
-Methods and what is below them raise the package's own errors, which know no Ax; its users expect
-Ax's. They are turned into those here, once.
+Methods and the layers below raise the package's own errors, which do not depend on Ax. Ax's users
+expect Ax's errors.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ax_costaware.exceptions import InputError, UnsupportedInputError
 
 @contextmanager
 def ax_errors() -> Iterator[None]:
-    """Turn the package's own errors into Ax's; also a decorator."""
+    """Raise the package's own errors as Ax's; also a decorator."""
     try:
         yield
     except UnsupportedInputError as error:
@@ -39,7 +39,7 @@ def ax_errors() -> Iterator[None]:
 
 
 def check_optimization_config(config: OptimizationConfig | None) -> OptimizationConfig:
-    """Check that there is one objective, a single metric, and bounds are numbers; return it."""
+    """Check that the objective is one metric and all bounds are numbers; return the config."""
     if config is None:
         raise UserInputError(
             "the experiment has no objective: call configure_optimization before asking for trials."
@@ -61,7 +61,7 @@ def check_optimization_config(config: OptimizationConfig | None) -> Optimization
 
 
 def constraints_of(config: OptimizationConfig | None) -> tuple[OutcomeConstraint, ...]:
-    """The outcome constraints of an experiment that passed ``check_optimization_config``.
+    """Return the outcome constraints of an experiment that passed ``check_optimization_config``.
 
     Raises:
         InputError: If a metric has several bounds on one side, or no value between its bounds.
@@ -86,15 +86,15 @@ def check_one_arm(n: int | None) -> None:
 
 
 def usable_device(name: str) -> torch.device:
-    """The device of a name, on which torch computes here in double precision.
+    """Return the device with a name, after a check that torch computes on it.
 
     Raises:
-        InputError: If it does not.
+        InputError: If torch does not compute there in double precision.
     """
     nonempty_string(name, "torch_device")
     try:
         float(torch.ones((), dtype=torch.double, device=name))
-    except Exception as error:  # What is raised depends on the device.
+    except Exception as error:  # The error depends on the device.
         raise InputError(
             f"torch_device={name!r}: torch {torch.__version__} does not compute there in double "
             f"precision ({error}). Expected 'cpu', or a device of this machine such as 'cuda:0'."
@@ -102,10 +102,10 @@ def usable_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def no_trial(method: Method, problem: Problem, stop: Stop, note: str = "") -> AxError:
-    """What to raise where there is no further trial: the run ends, or waits for those under way.
+def no_trial_error(method: Method, problem: Problem, stop: Stop, note: str = "") -> AxError:
+    """Return the error for the end of a run, or for a wait for pending trials.
 
-    They may show that more is worth its cost, and cost less than was learned to expect of them.
+    Pending trials may raise the value of another trial, or lower its expected cost.
     """
     running = [other for other in problem.pending if other.trial_index is not None]
     is_final = stop.is_final and all(method.cost_at(o.parameters) is not None for o in running)
@@ -113,6 +113,6 @@ def no_trial(method: Method, problem: Problem, stop: Stop, note: str = "") -> Ax
         return OptimizationShouldStop(stop.reason + note)
     return DataRequiredError(
         f"No trial for now: {stop.reason.removeprefix('Stopped: ')}{note} Trials "
-        f"{[other.trial_index for other in running]} are under way, and what they report may "
-        "change that: ask again once they have, or were marked as abandoned."
+        f"{[other.trial_index for other in running]} are pending, and their outcomes may "
+        "change that: ask again once they have reported, or were marked as abandoned."
     )

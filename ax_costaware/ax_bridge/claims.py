@@ -1,11 +1,13 @@
-"""Which process runs a stored experiment: a claim in the database that other processes respect.
+"""Claim of a process on a stored experiment, which other processes respect.
 
-Ax keeps an experiment in memory and only writes to the database, so two processes that run one
-experiment overwrite each other's trials. Therefore a process that asks for trials, or tells of
-them, writes its name among the properties of the experiment, and looks before it goes on whether it
-is still there. Another one is refused until that process has ended. A process on another machine
-may have ended or not; ``take_over`` does not wait for it. A SQLite file that is a copy is free: the
-claim is on the file that it was copied from.
+Ax keeps an experiment in memory and only writes to the database. So two processes that run one
+experiment overwrite each other's trials. Therefore:
+
+- a process that asks for trials or reports on them writes its name into the properties of the
+  experiment, and checks that name before every later write;
+- another process is refused until the first one has ended;
+- the end of a process on another machine cannot be detected, so ``take_over`` exists;
+- a copy of a SQLite file is unclaimed, since a claim is on the original file.
 """
 
 from __future__ import annotations
@@ -28,28 +30,28 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 CLAIM = "claim"
-"""Key of the process that runs a stored experiment, in the record of the experiment."""
+"""Key of the claim in the record of the experiment."""
 
 _PROCESS = ("host", "pid", "started")
-"""Which process a claim is of."""
+"""Fields of a claim that identify the process."""
 
 _PLACE = ("experiment", "file")
-"""Which experiment of which database a claim is on."""
+"""Fields of a claim that identify the experiment and its database."""
 
 
 def hold_claim(experiment: Experiment, take_over: bool = False) -> None:
-    """Claim an experiment for this process, or see to it that the claim is still this process's.
+    """Claim an experiment for this process, or check its claim.
 
-    An experiment that is in no database needs none. Where the database does not answer, nothing is
-    done: saving tries several times before it says so.
+    An experiment without a database needs no claim. If the database does not answer, nothing is
+    done, since saving retries and raises.
 
     Args:
         experiment: The experiment.
-        take_over: Whether to claim it though another process may still run it.
+        take_over: True to claim it although another process may run it.
 
     Raises:
-        UnsupportedError: If another process has the claim, or the database has what this process
-            does not know of.
+        UnsupportedError: If another process has the claim, or the database has changes that this
+            process does not know.
     """
     if experiment.db_id is None:
         return
@@ -71,7 +73,7 @@ def _hold(experiment: Experiment, connection: Connection, take_over: bool) -> No
     from ax.storage.sqa_store.sqa_classes import SQAExperiment, SQATrial
     from sqlalchemy import column, func, select, table, update
 
-    # Texts as they are stored, so that a change which another process was faster with is none.
+    # Compare stored texts, so that the update fails if another process was faster.
     stored_in = table(SQAExperiment.__tablename__, *map(column, ("id", "name", "properties")))
     is_this = (stored_in.c.id == experiment.db_id, stored_in.c.name == experiment.name)
     text = stored_in.c.properties
@@ -83,14 +85,14 @@ def _hold(experiment: Experiment, connection: Connection, take_over: bool) -> No
     mine = _own_claim(experiment, connection)
     while True:
         row = connection.execute(query).one_or_none()
-        if row is None:  # the database is another one by now
+        if row is None:  # this process is connected to another database now
             return
         stored, unknown = row
         properties = json.loads(stored or "{}")
         claim = (properties.get(RECORD) or {}).get(CLAIM) or {}
         is_mine = _same(claim, mine, _PROCESS + _PLACE)
         if not is_mine and not take_over and _same(claim, mine, _PLACE) and _runs(claim):
-            # What this process saves of the experiment is not to take the claim away.
+            # Saving the experiment from here must not remove the other claim.
             _set_claim(experiment._properties, claim)
             raise _claimed(experiment, claim)
         if unknown is not None:
@@ -114,7 +116,7 @@ def _claimed(experiment: Experiment, claim: Mapping[str, Any]) -> UnsupportedErr
     return UnsupportedError(
         f"experiment {experiment.name!r} is run by process {claim['pid']} on {claim['host']}, "
         f"since {claim['since']}: two would overwrite each other's trials. "
-        "ax_costaware.read_experiment looks at it. To go on here, end that process; or call "
+        "ax_costaware.read_experiment reads it. To continue here, end that process; or call "
         "ax_costaware.take_over(client), after which that process is refused."
     )
 
@@ -144,12 +146,12 @@ def _same(claim: Mapping[str, Any], other: Mapping[str, Any], names: tuple[str, 
 
 
 def _runs(claim: Mapping[str, Any]) -> bool:
-    """Whether the process of a claim may still run; of another machine's nothing is known."""
+    """True if the process of a claim may still run; always for another machine's."""
     if claim["host"] != platform.node():
         return True
     if Path("/proc/self/stat").exists():
         return bool(_started(claim["pid"]) == claim["started"])
-    if os.name != "posix":  # the later process goes on, and the earlier one is refused
+    if os.name != "posix":  # the later process continues, and the earlier one is refused
         return False
     try:
         os.kill(claim["pid"], 0)
@@ -161,9 +163,9 @@ def _runs(claim: Mapping[str, Any]) -> bool:
 
 
 def _started(pid: int) -> int | None:
-    """When a process was started, in clock ticks since the machine was, where Linux says so.
+    """Return the start time of a process, in clock ticks since boot, on Linux.
 
-    None: it does not run, and may be one that nobody has waited for.
+    None: it does not run, or is a zombie.
     """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
@@ -173,5 +175,5 @@ def _started(pid: int) -> int | None:
 
 
 def _set_claim(properties: dict[str, Any], claim: Mapping[str, Any]) -> None:
-    """Write which process runs an experiment into its properties; the rest of them stays."""
+    """Write the claim into the properties of an experiment; other properties stay."""
     properties[RECORD] = {**(properties.get(RECORD) or {}), CLAIM: dict(claim)}

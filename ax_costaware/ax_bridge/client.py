@@ -1,10 +1,13 @@
 """Ax's clients, and the databases that they write to.
 
-``Client`` has no public way to its experiment and strategy, and neither client has a public way to
-save one trial. Ax's own ``create_all_tables`` fails in PostgreSQL: it gives long texts lengths, as
-MySQL has them; apart from the lengths the tables are the same. And ``Client.load_from_database``
-saves the experiment that it has just loaded, which in a database that another process writes to
-takes back what that one wrote in between: to look at an experiment is to read it only.
+This module exists because
+
+- ``Client`` has no public access to its experiment and strategy;
+- no client has a public method to save one trial;
+- Ax's ``create_all_tables`` fails in PostgreSQL, since it gives long texts MySQL's lengths (the
+  tables are otherwise the same);
+- ``Client.load_from_database`` saves the experiment that it has just loaded. That reverts
+  concurrent writes of another process, so a mere reader must not save.
 """
 
 from __future__ import annotations
@@ -45,17 +48,17 @@ from ax_costaware.core.method import Method
 logger = get_logger(__name__)
 
 SessionClient: TypeAlias = Client | AxClient | tuple[Experiment, GenerationStrategy]
-"""An Ax ``Client``, an ``AxClient``, or an experiment with its strategy."""
+"""Ax ``Client``, ``AxClient``, or an experiment with its strategy."""
 
 Outcomes: TypeAlias = Mapping[str, tuple[float, float | None]]
-"""Per metric the mean and its standard error (None: unknown, to be inferred)."""
+"""Mean and standard error (None: unknown, to be inferred) per metric."""
 
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
 class Session:
-    """An experiment with its strategy, and the client that keeps them, if there is one."""
+    """Experiment with its strategy, and the client that owns them, if there is one."""
 
     experiment: Experiment
     strategy: GenerationStrategy
@@ -63,26 +66,27 @@ class Session:
 
     @cached_property
     def method(self) -> Method:
-        """The strategy's method; ``UserInputError`` if the strategy is not one of ours."""
+        """Method of the strategy; raises ``UserInputError`` for a strategy from elsewhere."""
         return method_of(self.strategy)
 
     def trial(self, trial_index: int) -> BaseTrial:
-        """The trial at ``trial_index``.
+        """Return the trial with an index.
 
         Raises:
-            UserInputError: If the index is not an integer, no trial has it, or it has no arm.
+            UserInputError: If the index is not an integer, no trial has it, or the trial has no
+                arm.
             UnsupportedError: If the trial has several arms.
         """
         trial = with_one_arm(self.any_trial(trial_index))
         if not trial.arms:
             raise UserInputError(
                 f"trial_index={trial.index} is a trial without an arm, which Ax leaves behind "
-                "where it refuses to attach one: it never ran, and costs nothing."
+                "when it refuses to attach one: it never ran, and costs nothing."
             )
         return trial
 
     def any_trial(self, trial_index: int) -> BaseTrial:
-        """The trial at ``trial_index``, which may have several arms.
+        """Return the trial with an index; it may have several arms.
 
         Raises:
             UserInputError: If the index is not an integer, or no trial has it.
@@ -108,23 +112,23 @@ class Session:
     def complete(
         self, trial: BaseTrial, outcomes: Outcomes, curve: Mapping[float, Outcomes] | None = None
     ) -> None:
-        """Complete ``trial`` in Ax and save it where the client has a database.
+        """Complete a trial in Ax and save it if the client has a database.
 
-        What was recorded of the trial, its status and its data go into the database together: the
-        clients' own ``complete_trial`` saves the trial before it is completed, too, so that a
-        process which is killed in between would leave a running trial with an outcome.
+        Record, status and data are saved together. The clients' own ``complete_trial`` also saves
+        before the completion. A process that is killed in between would leave a running trial with
+        an outcome.
 
         Args:
             trial: The trial.
-            outcomes: What was measured; metrics that the experiment does not have are left out.
-            curve: The same by step, these outcomes last, where they are the end of a curve.
+            outcomes: Outcomes; metrics that the experiment does not have are left out.
+            curve: Outcomes by step, with these last, if they are the end of a curve.
         """
         by_step = (curve or {}).items()
         points = [(step, raw_data_of(found, self.experiment)) for step, found in by_step]
         steps = [(step, known) for step, known in points if known]
         last = raw_data_of(outcomes, self.experiment)
         if steps and (same := last.keys() & metrics_without_step(self.experiment, trial.index)):
-            # What Ax was told before, without a step, would count as later than the curve.
+            # Ax would take earlier values without a step as later than the curve.
             steps.append((math.nan, {metric: last[metric] for metric in same}))
         if raw_data := steps or last:
             attach_raw_data(trial, raw_data)
@@ -133,7 +137,7 @@ class Session:
         self.save_trial(trial)
 
     def _log_completion(self, trial: BaseTrial) -> None:
-        """Say what Ax's ``Client`` says of a completed trial."""
+        """Log the message of Ax's ``Client`` for a completed trial."""
         config = self.experiment.optimization_config
         known = self.experiment.lookup_data(trial_indices=[trial.index]).metric_names
         missing = set() if config is None else config.metric_names - known
@@ -143,14 +147,14 @@ class Session:
             logger.info(f"Trial {trial.index} is completed.")
 
     def save_trial(self, trial: BaseTrial) -> None:
-        """Save ``trial`` where the client has a database."""
+        """Save ``trial`` if the client has a database."""
         if self.client is not None:
             self.client._save_or_update_trial_in_db_if_possible(
                 experiment=self.experiment, trial=trial
             )
 
     def save_everything(self) -> None:
-        """Save the experiment with all trials, and the strategy, where there is a database."""
+        """Save the experiment with all trials, and the strategy, if there is a database."""
         if self.client is not None:
             store_as_latest(self.strategy, self.experiment)
             self.client._save_experiment_to_db_if_possible(experiment=self.experiment)
@@ -160,11 +164,11 @@ class Session:
 
     @property
     def has_database(self) -> bool:
-        """Whether the client has a database."""
+        """True if the client has a database."""
         return self.client is not None and self.client.db_settings_set
 
     def check_database(self) -> None:
-        """Refuse a client that has no database."""
+        """Refuse a client without a database."""
         if not self.has_database:
             raise UserInputError(
                 "client has no database: save it with client.save_to_json_file, or make it with a "
@@ -172,7 +176,7 @@ class Session:
             )
 
     def save_properties(self) -> None:
-        """Save the properties of the experiment where the client has a database."""
+        """Save the properties of the experiment if the client has a database."""
         if self.client is not None:
             self.client._update_experiment_properties_in_db(
                 experiment_with_updated_properties=self.experiment
@@ -180,16 +184,15 @@ class Session:
 
 
 def open_session(client: SessionClient, to_write: bool = False) -> Session:
-    """The experiment and the strategy behind ``client``.
+    """Return the experiment and the strategy of a client.
 
     Args:
         client: The client.
-        to_write: Whether something is to be recorded, which one process does at a time.
+        to_write: True if something is to be recorded, which needs the claim on the experiment.
 
     Raises:
-        UserInputError: If ``client`` is none of the kinds above, or has no experiment or no
-            strategy yet.
-        UnsupportedError: To write, if another process runs the experiment.
+        UserInputError: If ``client`` is of another kind, or has no experiment or strategy yet.
+        UnsupportedError: If ``to_write`` and another process runs the experiment.
     """
     session = _session_of(client)
     if to_write and session.has_database:
@@ -200,17 +203,17 @@ def open_session(client: SessionClient, to_write: bool = False) -> Session:
 
 @contextmanager
 def locked(client: SessionClient) -> Iterator[None]:
-    """Hold the lock of an experiment: no other thread asks for trials of it or tells of them.
+    """Hold the lock of an experiment: other threads neither ask for trials nor report.
 
-    ``get_next_trials`` and the functions of this package that take a client hold it by themselves.
-    Ax's own calls that record something, such as ``complete_trial`` and ``attach_trial``, do not:
-    where several threads share a client, make them in this context.
+    ``get_next_trials`` and the functions of this package that take a client hold it themselves.
+    Ax's own calls that record something, such as ``complete_trial`` and ``attach_trial``, do not.
+    If several threads share a client, make those calls in this context.
 
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
 
     Raises:
-        UserInputError: If ``client`` is none of these, or has no experiment or no strategy yet.
+        UserInputError: If ``client`` is of another kind, or has no experiment or strategy yet.
 
     Example:
         >>> with locked(client):
@@ -221,9 +224,9 @@ def locked(client: SessionClient) -> Iterator[None]:
 
 
 def holding_lock(function: AnyFunction) -> AnyFunction:
-    """Let a function whose first argument is a client hold the lock of its experiment.
+    """Decorate a function of a client: it holds the lock of the experiment.
 
-    The package's own errors leave it as Ax's.
+    The package's own errors are raised as Ax's.
     """
 
     @wraps(function)
@@ -234,11 +237,11 @@ def holding_lock(function: AnyFunction) -> AnyFunction:
     return cast(AnyFunction, held)
 
 
-def _keep_short_batches() -> None:
-    """Let ``AxClient.get_next_trials`` return the trials that it made before it has to wait.
+def _return_partial_batches() -> None:
+    """Patch ``AxClient.get_next_trials`` to return the trials made before it has to wait.
 
-    It makes one trial after the other. An error in between loses those before: they run, and their
-    parameters were returned to nobody. ``Client`` decides on a batch at once, see ``turns.py``.
+    It makes one trial after the other. An error in between would lose the earlier ones: they run,
+    and nobody got their parameters. ``Client`` decides on a batch at once, see ``turns.py``.
     """
     of_ax = AxClient.get_next_trials
 
@@ -249,7 +252,7 @@ def _keep_short_batches() -> None:
         strategy = self._generation_strategy
         if not isinstance(strategy, CostAwareStrategy):
             return of_ax(self, max_trials, *args, **kwargs)
-        with turn_at(self.experiment):  # what is made meanwhile was made here
+        with turn_at(self.experiment):  # trials that are made meanwhile were made here
             before = set(self.experiment.trials)
             try:
                 found, is_over = of_ax(self, max_trials, *args, **kwargs)
@@ -261,38 +264,36 @@ def _keep_short_batches() -> None:
                 if not isinstance(error, WAITING):
                     error.add_note(
                         f"Trials {[trial.index for trial in made]} of the batch were made before, "
-                        "and run: ax_costaware.query(client, trial_index) says what they set."
+                        "and run: ax_costaware.query(client, trial_index) has their values."
                     )
                     raise
                 found = {trial.index: trial.arms[0].parameters for trial in made}
                 is_over, why = False, error.message
-            if not is_over:  # else Ax has said so
+            if not is_over:  # otherwise Ax has logged it
                 log_short_batch(len(found), max_trials, why)
             return found, is_over
 
     AxClient.get_next_trials = get_next_trials  # type: ignore[method-assign]
 
 
-_keep_short_batches()
+_return_partial_batches()
 
 
 @holding_lock
 def take_over(client: SessionClient) -> None:
-    """Claim a stored experiment for this process, which another one may still run.
+    """Claim a stored experiment for this process, although another one may run it.
 
-    The first process that asks for trials of an experiment in a database, or reports on them, has a
-    claim on it until it ends, and others are refused. That it has ended is known on one machine
-    only; and one that hangs has not ended. Once its experiment is taken over, that process is
-    refused.
+    The first process that asks for trials of a stored experiment, or reports on them, has a claim
+    on it until it ends. Others are refused. The end of a process can only be detected on the same
+    machine, and a process that hangs has not ended. After the call the other process is refused.
 
     Args:
-        client: An Ax ``Client`` or an ``AxClient`` with a database, which has loaded the
-            experiment.
+        client: An Ax ``Client`` or an ``AxClient`` with a database that has loaded the experiment.
 
     Raises:
         UserInputError: If the client has no database.
-        UnsupportedError: If the experiment has changed there since it was loaded: load it again
-            first.
+        UnsupportedError: If the experiment has changed in the database since it was loaded: load it
+            again first.
     """
     session = _session_of(client)
     session.check_database()
@@ -326,17 +327,17 @@ def _session_of(client: SessionClient) -> Session:
 
 
 def create_tables(url: str) -> None:
-    """Connect this process to a database, and make Ax's tables in it where they are missing.
+    """Connect this process to a database, and create Ax's missing tables.
 
-    A process has one database: another one that was connected to before is let go of. In
-    PostgreSQL strings have no greatest length, so that the reason why a trial failed may be long.
+    A process has one database; an earlier connection is closed. In PostgreSQL strings are
+    unbounded, so that the reason of a failed trial may be long.
 
     Args:
-        url: As SQLAlchemy has it: ``sqlite:///experiments.db``, or
+        url: URL for SQLAlchemy: ``sqlite:///experiments.db``, or
             ``postgresql+psycopg://user:password@host:port/database``.
 
     Raises:
-        UserInputError: If ``url`` is no string, or SQLAlchemy is not installed.
+        UserInputError: If ``url`` is not a string, or SQLAlchemy is not installed.
     """
     _connect(url)
     import sqlalchemy
@@ -357,17 +358,17 @@ def create_tables(url: str) -> None:
 
 
 def read_experiment(name: str, url: str) -> tuple[Experiment, GenerationStrategy]:
-    """An experiment and its strategy, as they are in a database now; nothing is written.
+    """Return a stored experiment and its strategy for reading; nothing is written.
 
-    ``query``, ``spending``, ``recommend`` and the other functions that take a client take the pair,
-    while another process runs the experiment. What they are told is not stored.
+    ``query``, ``spending``, ``recommend`` and the other functions of a client take the pair, while
+    another process runs the experiment. Reports on the pair are not stored.
 
     Args:
         name: Name of the experiment.
-        url: As for ``create_tables``; this process is connected to the database.
+        url: URL as for ``create_tables``; this process is connected to the database.
 
     Raises:
-        UserInputError: If ``url`` is no string, names a SQLite file that is not there, or
+        UserInputError: If ``url`` is not a string, names a SQLite file that does not exist, or
             SQLAlchemy is not installed; or if Ax would run a stored expression as code.
         ObjectNotFoundError: If the database has no experiment of that name with a strategy.
     """
@@ -379,12 +380,12 @@ def read_experiment(name: str, url: str) -> tuple[Experiment, GenerationStrategy
 
     experiment = load_experiment(name)
     strategy = load_generation_strategy_by_experiment_name(name, experiment=experiment)
-    experiment.db_id = None  # type: ignore[assignment]  # nothing is written, or claimed
+    experiment.db_id = None  # type: ignore[assignment]  # no write, and no claim
     return experiment, strategy
 
 
 def _connect(url: str, must_exist: bool = False) -> None:
-    """Make a database that of this process; SQLite would make a file that is not there."""
+    """Connect this process to a database; SQLite would create a missing file."""
     if not isinstance(url, str):
         raise UserInputError(f"url={url!r}: expected a string such as 'sqlite:///experiments.db'.")
     try:
@@ -397,7 +398,7 @@ def _connect(url: str, must_exist: bool = False) -> None:
     try:
         parsed = sqlalchemy.make_url(url)
     except sqlalchemy.exc.ArgumentError:
-        hidden = re.sub(r"(?<=//).*@", "***@", url)  # which may be a password
+        hidden = re.sub(r"(?<=//).*@", "***@", url)  # hide a password
         raise UserInputError(
             f"url={hidden!r}: expected one such as 'sqlite:///experiments.db' or "
             "'postgresql+psycopg://user:password@host:port/database'."

@@ -1,8 +1,8 @@
-"""Which strategy of an experiment a database gives back: the one that was stored as new last.
+"""Order of an experiment's strategies in a database: the last one in use is loaded.
 
-Ax keeps every strategy that an experiment was given, and loads the one with the largest number. One
-that takes its place back is saved under the number that it had, so that what is loaded is the one
-that it has replaced. Here it is given a new number.
+Ax keeps every strategy of an experiment and loads the one with the largest number. A strategy that
+is set again keeps its old number, so that Ax would load the strategy that it replaced. Here it gets
+a new number.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 
 
 def store_as_latest(strategy: GenerationStrategy, experiment: Experiment) -> None:
-    """Let a strategy be stored as a new one, if the database has a later one of its experiment.
+    """Store a strategy as a new one if the database has a later one of its experiment.
 
     Args:
-        strategy: The strategy, which is about to be saved.
-        experiment: Its experiment.
+        strategy: The strategy that is about to be saved.
+        experiment: The experiment of the strategy.
     """
     if strategy.db_id is None or experiment.db_id is None:
         return

@@ -1,8 +1,8 @@
-"""The record of a decision, and what Ax's log says of it.
+"""Record and log of decisions and of the budget.
 
-Each decision is logged with its reason and with what it leaves out. That a budget is nearly used
-up, or overrun, is logged once, by the decision that reserves or the report that charges so much. An
-experiment that is loaded, looked at or assessed writes no line. Costs are in the user's own unit.
+Each decision is logged with its reason. That a budget is nearly used up, or overrun, is logged
+once, by the decision or report that reaches it. Loading, reading or assessing an experiment logs
+nothing. Costs are in the user's own unit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ax_costaware.methods import Method
 logger = get_logger(__name__)
 
 NEARLY_USED = 0.9
-"""The part of a budget beyond which it is said to be nearly used up, once."""
+"""Fraction of a budget above which it is logged as nearly used up."""
 
 
 def recorded(
@@ -37,14 +37,14 @@ def recorded(
     method: Method,
     experiment: Experiment,
 ) -> GeneratorRun:
-    """What was generated, with the record of its decision, which is logged.
+    """Return a generator run with the record of its decision, and log the decision.
 
-    The line says what to set, what that costs, what was spent before it, and why.
+    The line has the values to set, their cost, the amount spent before, and the reason.
 
     Args:
-        run: What was generated.
+        run: The generator run.
         decision: The decision.
-        problem: What it was made from.
+        problem: The problem of the decision.
         method: The method.
         experiment: The experiment.
     """
@@ -53,18 +53,18 @@ def recorded(
     index, budget = problem.next_index, method.budget
     controlled = record.get("controlled") or run.arms[0].parameters
     cost = display_cost(record.get("control_set"), record.get("expected_cost"))
-    money = f"{display_number(record['decision']['spent'])}{_of(budget)} spent before"
+    spent = f"{display_number(record['decision']['spent'])}{_of(budget)} spent before"
     unmeasured = "" if record.get("measure", True) else ", without measuring"
     logger.info(
-        f"Trial {index}: set {display_values(controlled)} {cost}{unmeasured}; {money}. "
+        f"Trial {index}: set {display_values(controlled)} {cost}{unmeasured}; {spent}. "
         f"{record['why']}"
     )
     for left_out in all_left_out(method, problem):
         logger.warning(left_out)
     if budget is not None and record.get("expected_cost") is None and len(problem.undelivered) == 1:
         logger.warning(
-            "Several trials are asked for at once, and nothing is known of what they cost: they "
-            f"may overrun budget={budget:g}. Ask for one at a time until a cost was reported."
+            "Several trials are asked for at once, and no cost is known yet: they may overrun "
+            f"budget={budget:g}. Ask for one at a time until a cost was reported."
         )
     _log_budget(experiment, method, _committed(record, method), index)
     return run
@@ -83,7 +83,7 @@ def log_spending(experiment: Experiment, method: Method, trial_index: int) -> No
     try:
         amount = spent(ledger_of(past_trials(experiment, method), method))
     except (InputError, UnsupportedError, UserInputError):
-        return  # The next decision says that no ledger can be made.
+        return  # The next decision raises the error of the ledger.
     _log_budget(experiment, method, amount, trial_index)
 
 
@@ -113,7 +113,7 @@ def _of(budget: float | None) -> str:
 
 
 def _committed(record: Mapping[str, Any], method: Method) -> float:
-    """What was spent before a decision that was recorded, and what it reserves; 0 if not known."""
+    """Return the amount spent and reserved with a recorded decision; 0 if not known."""
     spent = (record.get("decision") or {}).get("spent")
     free = record.get("phase") == "initial" and not method.charge_initial
     reserved = 0.0 if free else record.get("expected_cost") or 0.0

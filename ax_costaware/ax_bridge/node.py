@@ -1,8 +1,8 @@
-"""The node of every strategy: it asks the loop, and writes down what that decides.
+"""Generation node of every strategy: it asks the loop and records its decision.
 
-A decision is the loop's, the same as without Ax. The node reads the experiment as the loop sees it,
-turns a decision into a ``GeneratorRun``, and attaches the record of it. The initial design is a
-phase of the loop, not a node of its own.
+The loop decides, as it does without Ax. The node converts the experiment for the loop, converts the
+decision to a ``GeneratorRun``, and attaches the record. The initial design is a phase of the loop,
+not a node of its own.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.utils.common.constants import Keys
 from ax.utils.common.logger import get_logger
 
-from ax_costaware.ax_bridge.attached import beside_designs
+from ax_costaware.ax_bridge.attached import trials_outside_designs
 from ax_costaware.ax_bridge.checks import (
     ax_errors,
     check_one_arm,
     check_optimization_config,
-    no_trial,
+    no_trial_error,
     usable_device,
 )
 from ax_costaware.ax_bridge.log import recorded
 from ax_costaware.ax_bridge.records import (
     GENERATOR_KEY,
     PendingObservations,
-    live_observations,
     past_trials,
+    pending_points,
     problem_of,
 )
 from ax_costaware.ax_bridge.surrogates import model_of
@@ -60,21 +60,21 @@ AnyMethod = TypeVar("AnyMethod", bound=Method)
 
 
 class CostAwareNode(LimitedNode):
-    """A node that has a method: its initial design, and then what it decides.
+    """Node with a method: its initial design, then its decisions.
 
-    A strategy that has such a node is a ``CostAwareStrategy``, also where one of Ax's stores has
-    made it, which make Ax's own class whatever they read.
+    A strategy with such a node becomes a ``CostAwareStrategy``, also if it was loaded: Ax's stores
+    always make Ax's own class.
 
     Args:
         method: The method.
         name: Name of the node.
         surrogate_spec: The model: an Ax ``SurrogateSpec``, ``FixedHyperparameters``, or None for
             the method's own.
-        torch_device: Where models and searches compute, by torch's name; None for the CPU, which
-            also takes the place of a device that is not here.
-        count_attached: Whether trials that were attached with data count towards the initial
-            design.
-        transition_criteria: When another node goes on, such as ``BudgetExhausted``; None: never.
+        torch_device: Device of models and searches, by torch's name; None for the CPU, which also
+            replaces a device that does not exist here.
+        count_attached: True to count attached trials with data towards the initial design.
+        transition_criteria: Criteria for the transition to another node, such as
+            ``BudgetExhausted``; None: never.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class CostAwareNode(LimitedNode):
         super().__init__(
             name=name or method.label,
             generator_specs=[],
-            # With noise a trial may be worth running twice; the method knows when.
+            # With noise a trial may be worth a repetition; the method decides.
             should_deduplicate=False,
             transition_criteria=transition_criteria,
             fallback_specs={},
@@ -103,11 +103,11 @@ class CostAwareNode(LimitedNode):
             try:
                 self._device = usable_device(torch_device)
             except InputError as error:
-                logger.warning(f"{error} The CPU computes instead.")
-        # Number of trials and what was left of the budget when that paid for no further trial.
+                logger.warning(f"{error} The CPU is used instead.")
+        # Number of trials and remaining budget when it paid for no further trial.
         self.used_up: tuple[int, float | None] | None = None
         self._asked: Loop | None = None
-        # Whether decisions of a batch, which are no trials yet, are to be measured, by arm.
+        # True for decisions of a batch, not yet trials, that are to be measured, by arm.
         self._decided: dict[str, bool] = {}
 
     @property
@@ -123,7 +123,7 @@ class CostAwareNode(LimitedNode):
 
     @property
     def loop(self) -> Loop:
-        """The loop of the method, which keeps the fitted models."""
+        """Loop of the method, which keeps the fitted models."""
         if self._asked is None or self._asked.method is not self.method:
             self._asked = Loop(self.method, model_of(self.method, self.surrogate_spec))
         return self._asked
@@ -134,20 +134,20 @@ class CostAwareNode(LimitedNode):
         pending: PendingObservations | None = None,
         fixed: ObservationFeatures | None = None,
     ) -> Problem:
-        """Return what the next decision on an experiment is made from.
+        """Return the problem of the next decision on an experiment.
 
         Args:
             experiment: The experiment.
-            pending: Points under evaluation, by metric, as Ax has them; None: nothing is asked
-                about what is pending.
+            pending: Points under evaluation, by metric, as of Ax; None if pending trials do not
+                matter.
             fixed: Parameters that the caller fixes.
         """
         restore_data(experiment)
-        attached = len(beside_designs(experiment)) if self.count_attached else 0
+        attached = len(trials_outside_designs(experiment)) if self.count_attached else 0
         problem = problem_of(
             experiment,
             self.method,
-            live_observations(experiment, pending),
+            pending_points(experiment, pending),
             fixed,
             measures=lambda row: self._decided.get(Arm.md5hash(row), True),
             device=self._device,
@@ -155,8 +155,8 @@ class CostAwareNode(LimitedNode):
         )
         return self.loop.prepared(problem)
 
-    def left(self, experiment: Experiment) -> float | None:
-        """Return what is left of the budget, less what is reserved; None without a budget."""
+    def remaining(self, experiment: Experiment) -> float | None:
+        """Return the remaining budget, less reservations; None without a budget."""
         with ax_errors():
             ledger = ledger_of(past_trials(experiment, self.method), self.method)
         return remaining(ledger, self.method.budget)
@@ -177,11 +177,10 @@ class CostAwareNode(LimitedNode):
 
         Raises:
             OptimizationShouldStop: If no trial is worth its cost, or none can be paid.
-            DataRequiredError: If that may change when those that run have reported.
-            UserInputError: If the experiment does not fit the method, or what it learns from is
+            DataRequiredError: If pending trials may change that.
+            UserInputError: If the experiment does not fit the method, or data to learn from are
                 missing.
-            UnsupportedError: If ``n`` is not one, or the experiment asks for what the method does
-                not do.
+            UnsupportedError: If ``n`` is not one, or the method does not support the experiment.
         """
         started = time.monotonic()
         check_one_arm(n)
@@ -193,8 +192,8 @@ class CostAwareNode(LimitedNode):
         note = f" The caller had fixed {fixed}." if fixed else ""
         if isinstance(decision, Stop):
             if decision.is_final:
-                self.used_up = len(experiment.trials), self.left(experiment)
-            raise no_trial(self.method, problem, decision, note)
+                self.used_up = len(experiment.trials), self.remaining(experiment)
+            raise no_trial_error(self.method, problem, decision, note)
         run = self._run_of(experiment, decision, time.monotonic() - started)
         decision = replace(decision, why=decision.why + note)
         return recorded(run, decision, problem, self.method, experiment)
@@ -214,7 +213,7 @@ class CostAwareNode(LimitedNode):
 
     @property
     def _fitted_adapter(self) -> TorchAdapter | None:
-        """An adapter for Ax's own views, made when it is asked for, see ``adapter_of``."""
+        """Adapter for Ax's own views, made on demand, see ``adapter_of``."""
         if self._generation_strategy is None or self._generation_strategy._experiment is None:
             return None
         experiment = self.experiment
@@ -223,7 +222,7 @@ class CostAwareNode(LimitedNode):
             return adapter_of(experiment, self.loop, problem) if problem.observed else None
 
     def new_trial_limit(self, raise_generation_errors: bool = False) -> int:
-        """Return how many trials can be generated now; -1 for any number."""
+        """Return the number of trials that can be generated now; -1 for any number."""
         limit: int = super().new_trial_limit(raise_generation_errors=raise_generation_errors)
         with ax_errors():
             payable = self.loop.num_payable(self.problem(self.experiment))
@@ -232,33 +231,33 @@ class CostAwareNode(LimitedNode):
         return payable if limit < 0 else min(limit, payable)
 
     def limit_reason(self) -> str:
-        """Return why the node makes fewer trials at once than were asked for."""
+        """Return the reason why the node makes fewer trials at once than requested."""
         if self.method.budget is None:
-            return f"The node {self.name!r} makes no more of them at once."
-        return f"What is left of budget={self.method.budget:g} is certain to pay for no more."
+            return f"The node {self.name!r} makes no more trials at once."
+        return f"What remains of budget={self.method.budget:g} certainly pays for no more."
 
 
 class BudgetExhausted(TransitionCriterion):
-    """Lets another node go on when the budget of a node of this package is used up.
+    """Transition to another node when the budget of a node of this package is used up.
 
-    That is where nothing is left of it, or what is left pays for no further trial. A run that ends
-    since no trial is worth its price ends with this criterion, too.
+    That is the case if nothing remains of the budget, or the rest pays for no further trial. With
+    this criterion a run that stops because no trial is worth its price ends with it, too.
 
     Args:
-        transition_to: Name of the node that goes on.
+        transition_to: Name of the next node.
     """
 
     def __init__(self, transition_to: str) -> None:
         super().__init__(transition_to=transition_to)
 
     def is_met(self, experiment: Experiment, curr_node: GenerationNode) -> bool:
-        """Return whether nothing is left of the budget, what is reserved included."""
+        """Return True if nothing remains of the budget, reservations included."""
         if not isinstance(curr_node, CostAwareNode):
             raise UserInputError(
                 f"BudgetExhausted is a criterion of the node {curr_node.name!r}: expected one of "
                 "this package, which has a budget."
             )
-        left, budget = curr_node.left(experiment), curr_node.method.budget
+        left, budget = curr_node.remaining(experiment), curr_node.method.budget
         if left is None or budget is None:
             return False
         return left <= ROUNDING * budget or curr_node.used_up == (len(experiment.trials), left)
@@ -286,7 +285,7 @@ def fitted_problem(
     strategy: GenerationStrategy,
     fixed: ObservationFeatures | None = None,
 ) -> Problem:
-    """Return what the next decision of a strategy is made from, with its model.
+    """Return the problem of a strategy's next decision, with its fitted model.
 
     Args:
         experiment: The experiment.
@@ -317,10 +316,10 @@ def method_of(strategy: GenerationStrategy) -> Method:
 
 
 def method_of_class(strategy: GenerationStrategy, method_class: type[AnyMethod]) -> AnyMethod:
-    """Return the method of a generation strategy, which has to be of a class.
+    """Return the method of a generation strategy, which must be of a class.
 
     Raises:
-        UserInputError: If ``strategy`` comes from elsewhere, or has another method.
+        UserInputError: If ``strategy`` comes from elsewhere, or has a method of another class.
     """
     method = method_of(strategy)
     if isinstance(method, method_class):
@@ -332,16 +331,16 @@ def method_of_class(strategy: GenerationStrategy, method_class: type[AnyMethod])
 
 
 def _check_one_method(strategy: GenerationStrategy) -> None:
-    """Refuse a strategy of several methods: budget and charges would be those of the first.
+    """Refuse a strategy of several methods: budget and account would be the first one's.
 
     Raises:
-        UserInputError: By the names of the nodes.
+        UserInputError: If there are several; the error names the nodes.
     """
     nodes = strategy.nodes_by_name.values()
     several = [node.name for node in nodes if isinstance(node, CostAwareNode)]
     if len(several) > 1:
         raise UserInputError(
             f"the generation strategy has the nodes {several} of this package: expected one, since "
-            "the budget and the charges of an experiment are those of one method. To go on with "
-            "another method, set another strategy."
+            "the budget and the charges of an experiment are those of one method. To change "
+            "the method, set another strategy."
         )

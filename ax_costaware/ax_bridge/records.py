@@ -1,9 +1,10 @@
-"""What is stored of an experiment, as a method sees it: parameters, trials, and the ledger.
+"""Stored experiments as a method sees them: parameters, trials, and the ledger.
 
-What the package writes is under one key, so that nothing of the user's own metadata can be
-overwritten: decisions in ``GeneratorRun.gen_metadata``, outcomes in ``Trial.run_metadata``, where
-they are kept at full precision (Ax's own data keep ten decimals), pairs in the experiment's
-properties.
+The package writes under one key, so that it never overwrites the user's metadata:
+
+- decisions in ``GeneratorRun.gen_metadata``,
+- outcomes in ``Trial.run_metadata``, at full precision (Ax's own data keep ten decimals),
+- pairs in the experiment's properties.
 """
 
 from __future__ import annotations
@@ -37,16 +38,16 @@ from ax_costaware.methods.averages.law import joined
 from ax_costaware.space.parameters import check_fixed
 
 RECORD = "ax_costaware"
-"""Key of our record in ``run_metadata``, ``gen_metadata`` and the experiment's properties."""
+"""Key of the package's record in ``run_metadata``, ``gen_metadata`` and the properties."""
 
 EXCLUDED = "excluded"
-"""Key of the reason why a trial is left out of everything, in its record."""
+"""Key of the reason of an exclusion, in the record of a trial."""
 
 PAIRS = "pairs"
 """Key of the pairs in the record of an experiment."""
 
 CHARGED = "charged"
-"""Key of whether a trial is paid from the budget, in its record; it is, where that says nothing."""
+"""Key of a flag in the record of a trial: charged to the budget (the default) or not."""
 
 GENERATOR_KEY = "CostAware"
 """Prefix of the names of this package's generators."""
@@ -55,31 +56,31 @@ _WARM_START = "Warm start from Experiment"
 """Prefix of the source that Ax records of a copied trial."""
 
 _TOO_SMALL_TO_ROUND = 1e-6
-"""Observations that differ by no more than this are left as they are: rounding would harm them."""
+"""Largest difference of observations that are not rounded: rounding would lose too much."""
 
 STORED_DECIMALS = 10
-"""Decimals that Ax's stores keep of an observation."""
+"""Decimals of an observation in Ax's stores."""
 
 Curves: TypeAlias = dict[str, dict[float, tuple[float, float | None]]]
 """Mean and standard error (None: unknown) by metric and step."""
 
 PendingObservations: TypeAlias = Mapping[str, list[ObservationFeatures]]
-"""Points under evaluation by metric, as Ax has them."""
+"""Points under evaluation by metric, as of Ax."""
 
 
-def live_observations(
+def pending_points(
     experiment: Experiment, pending: PendingObservations | None
 ) -> list[ObservationFeatures]:
-    """What is under way: trials that can still report, and decisions that are no trials yet.
+    """Return the pending points: trials that can still report, and decisions without a trial yet.
 
-    Ax also counts trials that were completed without data, or abandoned, as pending for ever; and
-    leaves out those that have a value of every metric, as from the first step of a learning curve
-    on, or are out of bounds.
+    Ax's pending points differ. They contain trials that were abandoned or completed without data.
+    They lack trials that are out of bounds, or have a value of every metric, such as the first step
+    of a learning curve.
 
     Args:
         experiment: The experiment.
         pending: Points under evaluation, by metric; those without a trial index are no trials yet.
-            None: nothing is asked about what is under way.
+            None: pending points do not matter.
     """
     if pending is None:
         return []
@@ -95,33 +96,33 @@ def live_observations(
 def problem_of(
     experiment: Experiment,
     method: Method,
-    live: Iterable[ObservationFeatures] = (),
+    pending: Iterable[ObservationFeatures] = (),
     fixed_features: ObservationFeatures | None = None,
     measures: Callable[[TParameterization], bool] = lambda _: True,
     device: torch.device | None = None,
     num_attached: int = 0,
 ) -> Problem:
-    """Return what a method decides from, without model and optimizer, see ``Loop.prepared``.
+    """Return the problem of a method without model and optimizer, see ``Loop.prepared``.
 
     Args:
         experiment: The experiment.
         method: The method.
-        live: What is under way, as of ``live_observations``.
+        pending: Pending points, as of ``pending_points``.
         fixed_features: Parameters that the caller fixes.
-        measures: Whether a decision that is no trial yet, of which Ax keeps the arm only, is to be
-            measured.
-        device: Where the model computes; None for the CPU.
-        num_attached: Trials that count towards the initial design, see ``Problem``.
+        measures: For decisions that are no trials yet, of which Ax keeps only the arm: True if they
+            are to be measured.
+        device: Device of the model; None for the CPU.
+        num_attached: Number of trials that count towards the initial design, see ``Problem``.
 
     Raises:
-        UnsupportedError: If a trial has several arms, or no method takes the search space.
-        UserInputError: If a trial has no value of a parameter that was added after it, or what is
-            fixed is no parameter, or none of its values.
+        UnsupportedError: If a trial has several arms, or no method supports the search space.
+        UserInputError: If a trial lacks a value of a parameter that was added later, or a fixed
+            parameter is unknown or has an invalid value.
     """
     config = experiment.optimization_config
     record = experiment._properties.get(RECORD) or {}
     objective = "" if config is None else str(config.objective.metric_names[0])
-    # Those that were disabled keep their values, as Ax's own adapters see to in ``gen``.
+    # Disabled parameters keep their values, as in ``gen`` of Ax's own adapters.
     held = experiment.search_space.get_disabled_parameter_fixed_features(fixed_features)
     fixed = {} if held is None else dict(held.parameters)
     by_caller = {} if fixed_features is None else fixed_features.parameters
@@ -134,7 +135,7 @@ def problem_of(
         else trial
         for trial in past_trials(experiment, method, [bound.metric for bound in constraints])
     )
-    # In earlier trials, of parameters that were added while the experiment ran.
+    # Values in earlier trials of parameters that were added while the experiment ran.
     added = experiment.search_space.backfill_values()
     with ax_errors():
         check_fixed(by_caller, space.parameters, space.order)
@@ -152,7 +153,7 @@ def problem_of(
                 if o.trial_index is None
                 else trials[int(o.trial_index)].is_to_be_measured,
             )
-            for o in live
+            for o in pending
             if not space.lost(o.parameters)
         ),
         fixed=fixed,
@@ -184,7 +185,7 @@ def problem_of(
 
 
 def problem_without_trials(experiment: Experiment, method: Method) -> Problem:
-    """The space and the pairs alone, whatever else of the experiment does not fit."""
+    """Return a problem with the space and the pairs only, which need not fit the experiment."""
     record = experiment._properties.get(RECORD) or {}
     space = space_of(experiment.search_space, method.hidden)
     return Problem(space, pairs=record.get(PAIRS) or {})
@@ -193,16 +194,16 @@ def problem_without_trials(experiment: Experiment, method: Method) -> Problem:
 def past_trials(
     experiment: Experiment, method: Method, bounded: Sequence[str] = ()
 ) -> tuple[PastTrial, ...]:
-    """The trials of an experiment as a method sees them, by increasing index.
+    """Return the trials of an experiment as a method sees them, by increasing index.
 
-    Costs and metrics are those that were recorded on the trials, at full precision; where Ax's data
-    were changed after the record, they count. An objective of several metrics, with which no method
-    runs, is measured once a trial has all of them, and the value is that of the first.
+    Costs and metrics are those of the trials' records, at full precision. If Ax's data were changed
+    after the record, they count. No method runs with an objective of several metrics; for reading,
+    a trial with all of them is measured, and its value is that of the first.
 
     Args:
         experiment: The experiment.
-        method: Says which metrics are read.
-        bounded: Metrics that have bounds, which are learned, too.
+        method: The method, which names the metrics that it reads.
+        bounded: Metrics with bounds, which are learned, too.
 
     Raises:
         UnsupportedError: If a trial has several arms.
@@ -210,7 +211,7 @@ def past_trials(
     objectives = objective_metrics(experiment)
     metric = method.cost_metric or ""  # no metric has the empty name
     data = {n: values_in_data(experiment, n) for n in {*objectives, *method.reads}}
-    data[metric] = values_in_data(experiment, metric, finite=False)  # a method refuses such costs
+    data[metric] = values_in_data(experiment, metric, finite=False)  # methods refuse infinite costs
     curves, realized = curves_in_data(experiment, method), realized_inputs(experiment, method)
     learned = {
         name: outcomes_to_learn(experiment, name, realized) for name in {*objectives[:1], *bounded}
@@ -219,7 +220,7 @@ def past_trials(
     found = []
     for index, base_trial in sorted(experiment.trials.items()):
         planned = planned_trial(base_trial)
-        # Ax leaves a trial without an arm behind where it refuses to attach one: it never ran.
+        # Ax leaves a trial without an arm behind when it refuses to attach one: it never ran.
         if is_excluded(base_trial) or not base_trial.arms:
             found.append(replace(planned, status="ABANDONED", is_excluded=True))
             continue
@@ -236,7 +237,7 @@ def past_trials(
         if cost is None:
             cost, unit = recorded.get(metric), metric
         if metric in values and trial.status.is_terminal:
-            # Before a trial has ended, data are what it has cost so far.
+            # Before the end of a trial, data have its cost so far.
             cost, unit = more_precise(values[metric], cost), metric
         measured = {**recorded, **values} if trial.status.is_completed else values
         is_measured = bool(objectives) and measured.keys() >= set(objectives)
@@ -271,11 +272,11 @@ def past_trials(
 def check_copied(experiment: Experiment) -> None:
     """Refuse trials of this package's strategies that were copied without their records.
 
-    ``Experiment.warm_start_from_old_experiment`` copies what was reported of a trial, and drops
-    what was recorded of the decision on it: the trial that it resumed, its rule, and its price.
+    ``Experiment.warm_start_from_old_experiment`` copies the outcomes of a trial and drops the
+    record of its decision: the trial that it resumed, its rule, and its price.
 
     Raises:
-        UserInputError: By the indices of the trials.
+        UserInputError: If there are any; the error has their indices.
     """
     copied = [
         index
@@ -288,19 +289,19 @@ def check_copied(experiment: Experiment) -> None:
         raise UserInputError(
             f"trials {copied} were copied by warm_start_from_old_experiment, which drops the "
             "records of the decisions on them. Attach their inputs, outcomes and costs to a new "
-            "experiment, with ax_costaware.attach_table(client, ...); or go on without a trial, "
+            "experiment, with ax_costaware.attach_table(client, ...); or leave a trial out, "
             f"with ax_costaware.exclude_trial(client, {copied[0]})."
         )
 
 
 def objective_metrics(experiment: Experiment) -> list[str]:
-    """Names of the metrics of the objective; none where the experiment has no objective."""
+    """Return the metrics of the objective; none without an objective."""
     config = experiment.optimization_config
     return [] if config is None else list(config.objective.metric_names)
 
 
 def planned_trial(trial: BaseTrial) -> PastTrial:
-    """What was planned of one trial and recorded of its decision, without what came of it."""
+    """Return the plan and the decision of a trial, without its outcome."""
     arm = trial.arms[0].parameters if len(trial.arms) == 1 else {}
     return PastTrial(
         index=trial.index,
@@ -311,19 +312,19 @@ def planned_trial(trial: BaseTrial) -> PastTrial:
 
 
 def _attempts(trial: BaseTrial, record: Mapping[str, Any]) -> tuple[float | None, ...]:
-    """Cost of each attempt of a runner, see ``PastTrial``."""
+    """Return the cost of each attempt of a runner, see ``PastTrial``."""
     attempts = record.get("attempts") or []
     costs = [attempt.get("cost") for attempt in attempts]
-    # The user may have completed by hand what the runner had not.
+    # The user may have completed a trial by hand before the runner did.
     by_hand = trial.status.is_completed and attempts and attempts[-1]["state"] != "completed"
     return (*costs, None) if record.get("running") or by_hand else tuple(costs)
 
 
 def more_precise(value: float, recorded: float | None) -> float:
-    """``recorded`` if it is ``value`` before Ax's stores rounded it; else ``value``.
+    """Return ``recorded`` if Ax's stores round it to ``value``; else ``value``.
 
-    What is reported is recorded on the trial at full precision before Ax stores it. The two agree
-    until somebody changes Ax's data afterwards, and then what was changed counts.
+    Reports are recorded at full precision before Ax stores them. The two agree until somebody
+    changes Ax's data, and then the change counts.
     """
     if recorded is None or not math.isclose(
         value, recorded, rel_tol=1e-12, abs_tol=10.0**-STORED_DECIMALS
@@ -333,12 +334,12 @@ def more_precise(value: float, recorded: float | None) -> float:
 
 
 def values_in_data(experiment: Experiment, metric: str, finite: bool = True) -> dict[int, float]:
-    """Values of ``metric`` among Ax's data, by trial index, as Ax's stores keep them.
+    """Return the values of a metric in Ax's data, by trial index, as Ax's stores keep them.
 
     Args:
         experiment: The experiment.
         metric: The metric.
-        finite: Whether infinite ones are left out, as those are that are not numbers.
+        finite: True to leave out infinite values; NaN is always left out.
     """
     frame = experiment.lookup_data().df
     columns = (frame[name].tolist() for name in ("trial_index", "metric_name", "mean"))
@@ -353,9 +354,8 @@ def outcomes_to_learn(
 ) -> dict[int, tuple[float, float | None]]:
     """Return means and standard errors (None: unknown) that a model learns from, by trial index.
 
-    They have the digits that were recorded, and otherwise those that Ax's stores keep: ten
-    decimals, unless all of them differ by less. What is not finite is none, nor is what an
-    abandoned trial has.
+    Values have the recorded digits, otherwise those of Ax's stores: ten decimals, unless all of
+    them differ by less. Values that are not finite, or of abandoned trials, are left out.
 
     Args:
         experiment: The experiment.
@@ -385,7 +385,7 @@ def outcomes_to_learn(
 
 
 def curves_in_data(experiment: Experiment, method: Method) -> dict[int, Curves]:
-    """What trials reported with their progress among Ax's data, if the method learns from that."""
+    """Return the learning curves in Ax's data, if the method learns from them."""
     found = dict[int, Curves]()
     if progress_parameter(experiment, method) is None:
         return found
@@ -394,7 +394,7 @@ def curves_in_data(experiment: Experiment, method: Method) -> dict[int, Curves]:
         return found
     frame = data.full_df
     frame = frame[np.isfinite(frame[MAP_KEY]) & np.isfinite(frame["mean"])]
-    # As Ax's stores keep them.
+    # Rounded as in Ax's stores.
     frame = frame.round({MAP_KEY: STORED_DECIMALS, "mean": STORED_DECIMALS})
     columns = [frame[name] for name in ("trial_index", "metric_name", MAP_KEY, "mean", "sem")]
     for index, metric, step, mean, sem in zip(*columns, strict=True):
@@ -404,9 +404,9 @@ def curves_in_data(experiment: Experiment, method: Method) -> dict[int, Curves]:
 
 
 def realized_inputs(experiment: Experiment, method: Method) -> dict[int, dict[str, Any]]:
-    """Inputs of trials as they were reported, with the progress of an outcome where it has one.
+    """Return the reported inputs of trials, with the progress of each outcome.
 
-    Trials are left out that are excluded, or have made less progress than the least that counts.
+    Excluded trials are left out, and those with less progress than the smallest that counts.
     """
     found = {
         index: dict(outcome_record(trial).get("realized") or {})
@@ -431,13 +431,13 @@ def realized_inputs(experiment: Experiment, method: Method) -> dict[int, dict[st
 
 
 def progress_parameter(experiment: Experiment, method: Method) -> RangeParameter | None:
-    """The parameter that progress is measured in; None if there is none."""
+    """Return the parameter of progress; None if there is none."""
     ranges = {n: p for n, p in experiment.parameters.items() if isinstance(p, RangeParameter)}
     return ranges.get(method.progress(ranges) or "")
 
 
 def with_one_arm(trial: BaseTrial) -> BaseTrial:
-    """``trial``, which has one arm; a ``BatchTrial`` of one is a trial like any other.
+    """Return the trial, after a check that it has one arm; a ``BatchTrial`` may have one, too.
 
     Raises:
         UnsupportedError: If it is a ``BatchTrial`` of several arms, or of none.
@@ -445,20 +445,20 @@ def with_one_arm(trial: BaseTrial) -> BaseTrial:
     if not isinstance(trial, Trial) and len(trial.arms) != 1:
         raise UnsupportedError(
             f"trial {trial.index} is a {type(trial).__name__} of {len(trial.arms)} arms: a cost "
-            "belongs to one arm, so each arm needs a trial of its own. To go on without the trial: "
+            "belongs to one arm, so each arm needs a trial of its own. To leave the trial out: "
             f"ax_costaware.exclude_trial(client, {trial.index})."
         )
     return trial
 
 
 def decision_record(trial: BaseTrial) -> dict[str, Any]:
-    """What was recorded about a decision; empty if the strategy did not generate the trial."""
+    """Return the record of a decision; empty if the strategy did not generate the trial."""
     runs = trial.generator_runs
     if len(runs) != 1:
         return {}
     (run,) = runs
     if run.gen_metadata is None and None not in (run.db_id, run._generation_node_name):
-        # ``Orchestrator.from_stored_experiment`` leaves it in the database.
+        # ``Orchestrator.from_stored_experiment`` does not load it from the database.
         run._gen_metadata = _stored_metadata(run)
     return dict((run.gen_metadata or {}).get(RECORD) or {})
 
@@ -469,7 +469,7 @@ def _stored_metadata(run: GeneratorRun) -> dict[str, Any]:
     from ax.storage.sqa_store.sqa_classes import SQAGeneratorRun
     from sqlalchemy import column, select, table
 
-    # The text itself: of Ax's type of column SQLAlchemy warns where a query asks for one alone.
+    # Query the text itself: SQLAlchemy warns if a query asks for one column of Ax's type.
     stored = table(SQAGeneratorRun.__tablename__, column("id"), column("gen_metadata"))
     with session_scope() as session:
         query = select(stored.c.gen_metadata).where(stored.c.id == run.db_id)
@@ -477,24 +477,24 @@ def _stored_metadata(run: GeneratorRun) -> dict[str, Any]:
 
 
 def is_excluded(trial: BaseTrial) -> bool:
-    """Whether the user left the trial out of everything, by ``exclude_trial``."""
+    """True if the user excluded the trial, by ``exclude_trial``."""
     return EXCLUDED in outcome_record(trial)
 
 
 def outcome_record(trial: BaseTrial) -> dict[str, Any]:
-    """What was reported on completion (realised inputs, cost, outcomes); empty before that."""
+    """Return the record of a completion (realized inputs, cost, outcomes); empty before that."""
     return dict(trial.run_metadata.get(RECORD) or {})
 
 
 def recorded_outcomes(trial: BaseTrial) -> dict[str, tuple[float, float | None]]:
-    """Outcomes that were recorded, by metric."""
+    """Return the recorded outcomes, by metric."""
     return dict(outcome_record(trial).get("outcomes") or {})
 
 
 def append_pairs(
     experiment: Experiment, added: Mapping[str, Mapping[str, Sequence[float]]]
 ) -> None:
-    """Add pairs to those that an experiment has; the rest of its properties stays.
+    """Add pairs to the properties of an experiment; other properties stay.
 
     Args:
         experiment: The experiment.

@@ -1,4 +1,4 @@
-"""Ax's parameters and search spaces as a method sees them."""
+"""Conversion of Ax's parameters and search spaces."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ from ax_costaware.space.parameters import Choice, Fixed, FreeParameter, Range
 from ax_costaware.space.parameters import Parameter as OurParameter
 from ax_costaware.space.space import Space
 
-_MOST_INTEGERS = 10**8, 10**7
-"""Integers of a range, and of one on a log scale, whose list takes eight gigabytes."""
+_MAX_INTEGERS = 10**8, 10**7
+"""Largest number of integers of a range, on a linear and on a log scale; their lists take eight
+gigabytes."""
 
 
 def parameter_of(parameter: Parameter) -> OurParameter:
-    """A parameter of Ax as a value object.
+    """Return a parameter of Ax as a value object.
 
     Raises:
-        UnsupportedError: If it is of a kind that no method takes.
+        UnsupportedError: If no method supports its kind.
     """
     if isinstance(parameter, DerivedParameter):
         raise UnsupportedError(
@@ -49,7 +50,7 @@ def parameter_of(parameter: Parameter) -> OurParameter:
             )
     if isinstance(parameter, RangeParameter):
         is_integer = parameter.parameter_type is ParameterType.INT
-        most = _MOST_INTEGERS[bool(parameter.log_scale)]
+        most = _MAX_INTEGERS[bool(parameter.log_scale)]
         if is_integer and parameter.upper - parameter.lower > most:
             raise UnsupportedError(
                 f"parameter {parameter.name!r} has the bounds ({parameter.lower}, "
@@ -67,7 +68,7 @@ def parameter_of(parameter: Parameter) -> OurParameter:
         )
     assert isinstance(parameter, ChoiceParameter)
     is_ordered = bool(parameter.is_ordered and parameter.is_numeric)
-    # Two values have an order for Ax, also where a choice of more has lost the others.
+    # For Ax two values are ordered, also if a larger choice was reduced to them.
     is_ranked = not is_ordered and (parameter.is_ordered or len(parameter.values) == 2)
     return Choice(
         parameter.name,
@@ -80,10 +81,10 @@ def parameter_of(parameter: Parameter) -> OurParameter:
 
 @ax_errors()
 def parameters_of_configs(configs: Any) -> tuple[FreeParameter, ...]:
-    """Ax's configurations of parameters that are none of the experiment's, as value objects.
+    """Return Ax's configurations of parameters outside of the experiment as value objects.
 
     Raises:
-        UserInputError: If there is no list of them, one is of another kind, or cannot be used.
+        UserInputError: If it is not a list, or an item is of another kind or invalid.
     """
     expected = "a list of RangeParameterConfig and ChoiceParameterConfig"
     found = sequence_of(configs, "target_parameters", expected)
@@ -96,7 +97,7 @@ def _parameter_of_config(config: Any) -> FreeParameter:
     if isinstance(config, RangeParameterConfig):
         lower, upper = config.bounds
         if (step := config.step_size) is not None:
-            # As Ax does, with values that rounding leaves alone.
+            # As in Ax, with values that rounding does not change.
             width = upper - lower
             count = round(width / step) if step > 0 else 0
             if config.scaling == "log" or not count or not math.isclose(count * step, width):
@@ -117,7 +118,7 @@ def _parameter_of_config(config: Any) -> FreeParameter:
     if isinstance(config, ChoiceParameterConfig) and not config.dependent_parameters:
         is_number = config.parameter_type in ("int", "float")
         is_ordered = bool(config.is_ordered and is_number)
-        # Later versions of Ax have it; None: not said.
+        # Later versions of Ax have it; None: unspecified.
         on_log_scale = bool(getattr(config, "log_scale", None))
         return Choice(config.name, tuple(config.values), is_ordered, on_log_scale)
     raise UserInputError(
@@ -127,11 +128,11 @@ def _parameter_of_config(config: Any) -> FreeParameter:
 
 
 def space_of(search_space: SearchSpace, hidden: Sequence[str] = ()) -> Space:
-    """A search space as a method sees it before there is a model.
+    """Return a search space as a method sees it before there is a model.
 
     Raises:
-        UnsupportedError: If no method takes it: parameters are free-standing.
-        UserInputError: If its equality constraints cannot be kept.
+        UnsupportedError: If no method supports it, such as a hierarchical one.
+        UserInputError: If its equality constraints cannot be satisfied.
     """
     if search_space.is_hierarchical:
         raise UnsupportedError(

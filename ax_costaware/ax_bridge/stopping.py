@@ -1,7 +1,7 @@
-"""The stopping rule of the Gittins method for experiments that any strategy runs.
+"""Stopping rule of the Gittins method for experiments that any strategy runs.
 
-The check is the decision of the Gittins strategy itself, without making it: a model is fitted to
-the data of the experiment, and asked whether any trial is worth its cost.
+The rule is the decision of the Gittins strategy: a model is fitted to the data of the experiment,
+and the run stops if no trial is worth its cost.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ax.global_stopping.strategies.base import BaseGlobalStoppingStrategy
 
 from ax_costaware.argument_checks import boolean, integer_at_least
 from ax_costaware.ax_bridge.checks import ax_errors, check_optimization_config
-from ax_costaware.ax_bridge.records import live_observations, problem_of
+from ax_costaware.ax_bridge.records import pending_points, problem_of
 from ax_costaware.ax_bridge.surrogates import model_of
 from ax_costaware.ax_bridge.training_data import restore_data
 from ax_costaware.core.decision import avoiding_failures
@@ -34,20 +34,20 @@ from ax_costaware.methods.priced import CostArgument, NothingToLearnFrom
 
 @ax_errors()
 def assess_experiment(experiment: Experiment, method: CostAware, model: ModelOptions) -> Assessment:
-    """What the Gittins method would decide now.
+    """Return the present decision of the Gittins method.
 
-    A method that never stops by itself is asked whether it would by ``GittinsStop``.
+    A method without a stopping rule is assessed by ``GittinsStop``.
 
     Raises:
         DataRequiredError: If no trial has an observation, or none a cost where costs are learned.
         UserInputError: If the experiment does not fit the method.
-        UnsupportedError: If the experiment asks for what the method does not do.
+        UnsupportedError: If the method does not support the experiment.
     """
     check_optimization_config(experiment.optimization_config)
     restore_data(experiment)
-    live = live_observations(experiment, extract_pending_observations(experiment) or {})
+    pending = pending_points(experiment, extract_pending_observations(experiment) or {})
     loop = Loop(method, model)
-    problem = loop.prepared(problem_of(experiment, method, live))
+    problem = loop.prepared(problem_of(experiment, method, pending))
     if not problem.measured:
         raise DataRequiredError("no trial has an outcome yet.")
     loop.check(problem)
@@ -75,58 +75,58 @@ def method_to_check(
     rule: StopRule | None = None,
     **settings: Any,
 ) -> Gittins:
-    """A method that asks the stopping rule about an experiment of another strategy.
+    """Return a method that applies the stopping rule to an experiment of another strategy.
 
     Args:
-        cost: What a trial costs.
-        lmbda: What one unit of cost is worth, in units of the objective.
-        budget: What all trials may cost together.
+        cost: Cost of a trial.
+        lmbda: Value of one unit of cost, in units of the objective.
+        budget: Budget of all trials together.
         rule: The rule; None for ``GittinsStop``.
-        settings: Further ones of ``Gittins``.
+        settings: Further settings of ``Gittins``.
 
     Raises:
-        InputError: If a value cannot be used, or nothing says what a unit of cost is worth.
+        InputError: If a value is invalid, or neither ``lmbda`` nor ``budget`` is given.
     """
     if lmbda is None and budget is None and (rule is None or rule.lmbda is None):
         raise InputError(
-            "lmbda=None and budget=None: expected lmbda, what one unit of cost is worth in units "
-            "of the objective, or a budget to find it from."
+            "lmbda=None and budget=None: expected lmbda, the value of one unit of cost in units "
+            "of the objective, or a budget from which it follows."
         )
     return Gittins(
         cost=cost,
         budget=budget,
-        # A rule that brings its own is asked at that one.
+        # A rule with its own price is applied at that price.
         lmbda=rule.lmbda if lmbda is None and budget is None and rule is not None else lmbda,
         stop=True if rule is None else rule,
         initial_trials=0,
-        # As Ax's default models them, whose trials they are.
+        # Constraints are modeled as by Ax's default, whose trials they are.
         **{"kernel": "squared_exponential", "winsorize": True, "cost_model": "trend", **settings},
     )
 
 
 @dataclass(eq=False, repr=False)
 class GittinsStoppingStrategy(BaseGlobalStoppingStrategy):
-    """Ends an ``Orchestrator``'s run when no trial is worth its cost, whatever strategy runs it.
+    """Global stopping strategy of an ``Orchestrator``: end the run if no trial is worth its cost.
 
-    For ``OrchestratorOptions(global_stopping_strategy=...)``. ``cost_aware_strategy`` needs none:
-    it stops by itself.
+    For ``OrchestratorOptions(global_stopping_strategy=...)`` with any strategy.
+    ``cost_aware_strategy`` needs none, since it stops by itself.
 
     Args:
-        cost: What a trial costs, as in ``cost_aware_strategy``.
-        lmbda: What one unit of cost is worth, in units of the objective.
-        budget: What all trials may cost together; the run ends when no trial can be paid. Where
-            ``lmbda`` is not given, it is the one at which just what is left would be spent, found
-            anew each time: then there is no other reason to stop than that the budget is used up.
+        cost: Cost of a trial, as in ``cost_aware_strategy``.
+        lmbda: Value of one unit of cost, in units of the objective.
+        budget: Budget of all trials together; the run ends if no trial is affordable. Without
+            ``lmbda``, it is the price at which exactly the remaining budget would be spent, found
+            anew each time. Then the only reason to stop is that the budget is used up.
         rule: ``GittinsStop`` (None) or ``ImprovementPerCostStop``.
         surrogate_spec: The model of the objective; None for Ax's default GP.
-        seed: Seed of everything random.
-        min_trials: Completed trials before the rule is asked.
-        inactive_when_pending_trials: Whether Ax asks only when no trial runs. With more than one
-            at a time (``max_pending_trials``) one nearly always does: say False there, and what
-            runs is taken into account.
+        seed: Seed of all random numbers.
+        min_trials: Number of completed trials before the rule applies.
+        inactive_when_pending_trials: True to apply the rule only without pending trials. With
+            ``max_pending_trials > 1`` there nearly always are some: use False there, and the rule
+            accounts for them.
 
     Raises:
-        UserInputError: If an argument has a value that the method cannot use.
+        UserInputError: If an argument has an invalid value.
     """
 
     cost: CostArgument

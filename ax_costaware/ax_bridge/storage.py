@@ -1,8 +1,8 @@
-"""Registers everything that an experiment of this package stores with Ax's JSON and SQL stores.
+"""Registration of the package's classes with Ax's JSON and SQL stores.
 
-Importing ``ax_costaware`` calls ``register_all``; Ax's default configurations of both stores read
-the registries that are filled here. Names are prefixed with the package's, so that ``Uniform`` here
-is never taken for another's. Only values are stored, nothing is pickled or evaluated.
+Importing ``ax_costaware`` calls ``register_all``, which fills the registries of Ax's default
+configurations of both stores. Names have the package's prefix, so that another ``Uniform`` does not
+clash. Only values are stored; nothing is pickled or evaluated.
 """
 
 from __future__ import annotations
@@ -88,16 +88,16 @@ VALUE_OBJECTS: tuple[type, ...] = (
 
 
 def register_value_object(cls: type) -> None:
-    """Let experiments store instances of a dataclass, such as a rule of your own.
+    """Register a dataclass for storage, such as your own rule.
 
-    The class must be a dataclass whose fields are plain values or registered value objects, and
-    must be registered again before a stored experiment is loaded.
+    Its fields must be plain values or registered value objects. Register it again before a stored
+    experiment is loaded.
 
     Args:
         cls: The dataclass.
 
     Raises:
-        UserInputError: If ``cls`` is no dataclass.
+        UserInputError: If ``cls`` is not a dataclass.
     """
     if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
         raise UserInputError(f"cls={cls!r}: expected a dataclass.")
@@ -106,25 +106,25 @@ def register_value_object(cls: type) -> None:
 
 
 def register_metric(cls: type[Metric]) -> None:
-    """Let experiments store a metric of your own, under the name of its class.
+    """Register your own metric for storage, under the name of its class.
 
-    The class must be registered again before a stored experiment is loaded.
+    Register the class again before a stored experiment is loaded.
 
     Args:
-        cls: The class; it is made anew from the arguments of its constructor, which it must keep
-            as attributes of the same names.
+        cls: The class. Arguments of its constructor must be kept as attributes of the same names,
+            from which a stored metric is made again.
     """
     _add(CORE_METRIC_REGISTRY, *register_metrics({cls: None}, {}, {}))
 
 
 def register_runner(cls: type[Runner]) -> None:
-    """Let experiments store a runner of your own, under the name of its class.
+    """Register your own runner for storage, under the name of its class.
 
-    The class must be registered again before a stored experiment is loaded.
+    Register the class again before a stored experiment is loaded.
 
     Args:
-        cls: The class; it is made anew from the arguments of its constructor, which it must keep
-            as attributes of the same names.
+        cls: The class. Arguments of its constructor must be kept as attributes of the same names,
+            from which a stored runner is made again.
     """
     _add(CORE_RUNNER_REGISTRY, *register_runners({cls: None}))
 
@@ -136,15 +136,15 @@ def _add(registry: Any, numbers: Any, encoders: Any, decoders: Any) -> None:
 
 
 def register_all() -> None:
-    """Register the classes of this package; doing so again changes nothing."""
+    """Register the classes of this package; repeated calls change nothing."""
     for cls in VALUE_OBJECTS:
         register_value_object(cls)
     for part in (BudgetExhausted, CostAwareNode, GittinsStoppingStrategy):
         CORE_ENCODER_REGISTRY[part] = _encode_init_args
-        # A function, whose arguments Ax decodes; to a class that is a node it gives them as stored.
+        # A function, since Ax decodes its arguments; a node class would get them as stored.
         CORE_DECODER_REGISTRY[part.__name__] = partial(part)
     CORE_ENCODER_REGISTRY[CostAwareStrategy] = _encode_strategy
-    # Later versions of Ax write what JSON has no number for, and read it, in this form.
+    # Form in which later versions of Ax store infinite numbers and NaN.
     CORE_DECODER_REGISTRY.setdefault("float", _float)
     for model in _classes(models, Model):
         register_model(model)
@@ -155,7 +155,7 @@ def register_all() -> None:
 
 
 def _classes(package: ModuleType, kind: type) -> list[Any]:
-    """The public classes of a package that are of a kind."""
+    """Return the public classes of a kind in a package."""
     found = vars(package).values()
     return [one for one in found if isinstance(one, type) and issubclass(one, kind)]
 
@@ -172,7 +172,7 @@ def _encode_method(method: methods.Method) -> dict[str, Any]:
 
 
 def _check_storable(argument: str, value: object) -> None:
-    """Refuse what Ax's stores do not know, by the name of the argument and with a way out."""
+    """Refuse values that Ax's stores cannot keep, with the name of the argument and a remedy."""
     if value is None or isinstance(value, int | float | str):
         return
     if isinstance(value, Mapping):
@@ -210,20 +210,20 @@ def _float(value: str) -> float:
 
 
 def _encode_strategy(strategy: CostAwareStrategy) -> dict[str, Any]:
-    """As any of Ax's: its nodes make it one of ours again."""
+    """Encode the strategy as one of Ax's; its nodes restore this package's class."""
     shown: GenerationStrategy = copy(strategy)
     shown.__class__ = _Unfitted
     return {**generation_strategy_to_dict(shown), "__type": GenerationStrategy.__name__}
 
 
 class _Unfitted(GenerationStrategy):
-    """A strategy as it is stored: Ax asks it for an adapter, which would have to be fitted."""
+    """Strategy for encoding: Ax asks it for an adapter, which would have to be fitted."""
 
     adapter = None
 
 
 def _encode_init_args(value: Any) -> dict[str, Any]:
     if isinstance(value, CostAwareNode):
-        # Ax would store any dataclass, also one that it could not read again.
+        # Ax would store any dataclass, even one that it cannot read again.
         _check_storable("method", value.method)
     return {"__type": type(value).__name__, **serialize_init_args(value)}

@@ -1,10 +1,9 @@
-"""Refuses stores in which an expression would be run as code when Ax reads it.
+"""Check of stored expressions, which Ax would run as code when it reads them.
 
 Ax stores objectives, constraints and derived parameters as text and reads them with SymPy's
-``sympify``, which evaluates the text as Python. What Ax evaluates is checked before: it is parsed,
-not run, and is to be arithmetic of names and numbers. A database is checked row by row while it is
-read, by whomever, through an event of SQLAlchemy; for a JSON file Ax has no such place, so that it
-is checked on its own.
+``sympify``, which evaluates the text as Python. Here the text is parsed first, not run, and must be
+arithmetic of names and numbers. Database rows are checked as they are read, through an event of
+SQLAlchemy. Ax has no such hook for a JSON file, which is therefore checked by a separate call.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from ax.exceptions.core import UserInputError
 from ax.utils.common.string_utils import SYMPY_GLOBALS, sanitize_name, unsanitize_name
 
 PREFIX = "ax_costaware."
-"""What the names of the package's stored value objects begin with; of them nothing is evaluated."""
+"""Prefix of the names of the package's stored value objects, which are never evaluated."""
 
 _EXPRESSIONS = ("expression", "expression_str", "inequality", "equality")
 """Fields that Ax evaluates as they are."""
@@ -37,7 +36,7 @@ _PARTS = (
     "upper_name",
     "weights",
 )
-"""Fields of which Ax makes expressions: where a number belongs, a crafted store may have text."""
+"""Fields from which Ax composes expressions; a crafted store may have text instead of a number."""
 
 _ARITHMETIC = (
     *(ast.Expression, ast.Name, ast.Load, ast.Constant, ast.Tuple, ast.Call),
@@ -49,22 +48,22 @@ _ARITHMETIC = (
 _FUNCTIONS = frozenset(
     ["Abs", "Max", "Min", "abs", "cos", "exp", "log", "pow", "sin", "sqrt", "tan", "tanh"]
 )
-"""What a derived metric may call; SymPy makes a symbol of a name that it does not know."""
+"""Functions that a derived metric may call; SymPy makes a symbol of an unknown name."""
 
 _CALLABLE = (frozenset(dir(builtins)) | SYMPY_GLOBALS) - _FUNCTIONS
 
 _FORBIDDEN = re.compile(r"[;\[\'\\]")
-"""Ax refuses these itself."""
+"""Characters that Ax refuses itself."""
 
 _BASELINE = re.compile(r"\s*\*\s*baseline\b")
-"""What Ax takes out of an outcome constraint before it evaluates the rest."""
+"""Part of an outcome constraint that Ax removes before it evaluates the rest."""
 
 
 def check_json_file(path: str | Path) -> None:
     """Check that Ax runs no code from a JSON file, before ``load_from_json_file`` reads it.
 
     Nothing of the file is evaluated here. A database needs no such call: with this package
-    imported, what is read from it is checked meanwhile.
+    imported, its rows are checked as they are read.
 
     Args:
         path: The file, as ``save_to_json_file`` writes it.
@@ -72,13 +71,13 @@ def check_json_file(path: str | Path) -> None:
     Raises:
         UserInputError: If an objective, a constraint or a derived parameter is anything but
             arithmetic of names and numbers.
-        JSONDecodeError: If the file is no JSON.
+        JSONDecodeError: If the file is not JSON.
     """
     check_values(json.loads(Path(path).read_text()))
 
 
 def check_values(value: Any) -> None:
-    """The same for what JSON was parsed to; ``UserInputError`` as above."""
+    """Check parsed JSON; raises ``UserInputError`` as ``check_json_file``."""
     if isinstance(value, Mapping):
         if not str(value.get("__type", PREFIX)).startswith(PREFIX):
             _check_fields(value)
@@ -90,19 +89,19 @@ def check_values(value: Any) -> None:
 
 
 def check_databases() -> None:
-    """Check what is read from databases from now on; doing so again changes nothing."""
+    """Check rows of databases from now on; repeated calls change nothing."""
     try:
         from ax.storage.sqa_store.db import Base
         from sqlalchemy import event
     except ModuleNotFoundError:
-        return  # without SQLAlchemy nothing is
+        return  # nothing is read without SQLAlchemy
     for name in ("load", "refresh"):
         if not event.contains(Base, name, _check_row):
             event.listen(Base, name, _check_row, propagate=True)
 
 
 def _check_row(row: Any, *_: object) -> None:
-    """One row of a table, as the object that SQLAlchemy has just made of it."""
+    """Check one row of a table, as the object that SQLAlchemy has made of it."""
     from ax.storage.sqa_store.sqa_classes import SQAMetric
     from ax.storage.utils import MetricIntent
 
@@ -125,7 +124,7 @@ def _check_fields(fields: Mapping[str, Any]) -> None:
     metrics = fields.get("metrics")
     for metric in [fields.get("metric"), *(metrics if isinstance(metrics, list) else [])]:
         text = metric.get("name") if isinstance(metric, Mapping) else None
-        # Ax need not evaluate it, unless it may be more than a name.
+        # Ax evaluates it only if it may be more than a name.
         if isinstance(text, str) and "(" in unsanitize_name(text) and not _FORBIDDEN.search(text):
             _check("name", text)
 
@@ -134,7 +133,7 @@ def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        # A number that JSON lacks, as later versions of Ax write it, is read by ``float`` alone.
+        # Infinite numbers and NaN, as later versions of Ax write them, are read by ``float`` only.
         if value.get("__type") != "float":
             yield from _texts([*value.keys(), *value.values()])
     elif isinstance(value, list | tuple):
@@ -158,8 +157,8 @@ def _check(field: str, text: str, sanitize_parens: bool = True) -> None:
 
 @lru_cache(maxsize=256)  # a database repeats them for every trial
 def _names(text: str, sanitize_parens: bool = True) -> frozenset[str]:
-    """The names in an expression; ``ValueError`` or ``SyntaxError`` if it is not arithmetic."""
-    # SymPy drops ends of lines.
+    """Return the names in an expression; ``ValueError`` or ``SyntaxError`` if not arithmetic."""
+    # SymPy ignores line breaks.
     sanitized = sanitize_name(text, sanitize_parens=sanitize_parens).replace("\n", "")
     names = set()
     for node in ast.walk(ast.parse(sanitized.strip(), mode="eval")):

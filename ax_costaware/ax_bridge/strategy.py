@@ -1,4 +1,4 @@
-"""The generation strategy of any method."""
+"""Generation strategy of any method."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ def strategy_of(
     count_attached: bool = True,
     torch_device: str | None = None,
 ) -> GenerationStrategy:
-    """A strategy of any method: its initial design, then what it decides.
+    """Return a strategy of any method: its initial design, then its decisions.
 
     Args:
-        method: The method. To store an experiment of one of your own, pass its class to
-            ``ax_costaware.storage.register_value_object`` first.
+        method: The method. Pass your own class to ``ax_costaware.storage.register_value_object``
+            before you store an experiment.
         surrogate_spec: The model: an Ax ``SurrogateSpec``, ``FixedHyperparameters``, or None for
             the method's own.
-        count_attached: Whether trials that were attached with data count towards the method's
+        count_attached: True to count attached trials with data towards the method's
             ``initial_trials``.
-        torch_device: Where models and searches compute, by torch's name, such as ``"cuda"``; None
-            for the CPU.
+        torch_device: Device of models and searches, by torch's name, such as ``"cuda"``; None for
+            the CPU.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an
         ``Orchestrator``.
 
     Raises:
-        UserInputError: If ``method`` is none, or cannot use the model, or torch does not compute on
-            the device here.
+        UserInputError: If ``method`` is not a method, or cannot use the model, or torch does not
+            compute on the device here.
     """
     instance_of(method, "method", Method, "a Method, such as CostAware(cost=1.0)")
     boolean(count_attached, "count_attached")
@@ -57,20 +57,20 @@ def strategy_of(
 
 @ax_errors()
 def strategy_with(method_class: type[Method], settings: dict[str, Any]) -> GenerationStrategy:
-    """The strategy of a method with these fields, and with what else ``strategy_of`` takes."""
+    """Return the strategy of a method with these fields and arguments of ``strategy_of``."""
     names = ("surrogate_spec", "count_attached", "torch_device")
     options = {name: settings.pop(name) for name in names if name in settings}
     return strategy_of(method_class(**settings), **options)
 
 
 def set_method(strategy: GenerationStrategy, method: Method) -> None:
-    """Give a strategy another method of the same class, which its next decision is made by.
+    """Replace the method of a strategy by another one of the same class.
 
-    The initial design goes on where it was.
+    The initial design continues where it was.
 
     Args:
         strategy: A strategy of this package, which is changed.
-        method: The method, with the initial design and the model of the one before.
+        method: The method, with the initial design and the model of the replaced one.
     """
     node_of(strategy).method = method
     _log_remarks(method)

@@ -1,4 +1,4 @@
-"""Translates an Ax ``SurrogateSpec`` into the model options of the loop."""
+"""Translation of an Ax ``SurrogateSpec`` into the model options of the loop."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _TRANSLATED = (
     "mll_class",
     "name",
 )
-"""Fields of a ``ModelConfig`` that the loop knows."""
+"""Fields of a ``ModelConfig`` that the loop supports."""
 
 
 def model_of(method: Method, given: SurrogateSpec | FixedHyperparameters | None) -> ModelOptions:
-    """Return what a method models the objective with.
+    """Return the model options of the objective.
 
     Args:
         method: The method.
-        given: What the user asks for; None for the method's own model.
+        given: Model from the user; None for the method's own.
 
     Raises:
-        InputError: If ``given`` is neither of these, has a field that is not translated, or the
-            method cannot use it.
+        InputError: If ``given`` is of another type, has an unsupported field, or the method cannot
+            use it.
     """
     expected = "an Ax SurrogateSpec, FixedHyperparameters, or None for the method's own model"
     instance_of(given, "surrogate_spec", SurrogateSpec | FixedHyperparameters | None, expected)
@@ -64,7 +64,7 @@ _DEFAULT_MLL = ModelConfig().mll_class
 
 
 def _check_fields(spec: Any, what: str, known: tuple[str, ...]) -> None:
-    """Refuse fields that are set, and that the loop does not know."""
+    """Refuse unsupported fields that are set."""
     for field in fields(spec):
         default = field.default
         if default is MISSING and field.default_factory is not MISSING:

@@ -1,12 +1,11 @@
-"""Training data as it really was: realised inputs, full precision, one row order, nothing lost.
+"""Training data from the records: realized inputs, full precision, one row order.
 
-Ax's arms say what was planned. What happened is recorded in ``Trial.run_metadata`` before a trial
-is completed (SQL reverts later changes of an arm), and is laid over the frames that Ax hands to an
-adapter, so that a reloaded experiment trains the same model.
+Ax's arms have the plan. The realized values are recorded in ``Trial.run_metadata`` before a trial
+is completed (SQL reverts later changes of an arm). They replace the plan in the frames that Ax
+passes to an adapter, so that a reloaded experiment trains the same model.
 
-Ax stores a strategy with its generator runs, trials with theirs, and data, in transactions of their
-own. What a process that was killed in between has left is mended here, before anything is decided
-or read.
+Ax stores a strategy with its generator runs, trials with theirs, and data in separate transactions.
+If a process was killed in between, the rest is repaired here before a decision or a read.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ from ax_costaware.ax_bridge.records import (
 def restore_data(experiment: Experiment) -> list[int]:
     """Attach the recorded outcomes of completed trials that have no data in Ax.
 
-    A trial and its data are stored in several transactions, the last of which delete what was there
-    and write it anew. What was recorded of the trial is stored with its status, in the first one.
+    A trial and its data are stored in several transactions; the last ones delete the data and write
+    them anew. The record of the trial is stored with its status, in the first one.
 
     Args:
         experiment: The experiment.
@@ -49,12 +48,12 @@ def restore_data(experiment: Experiment) -> list[int]:
 
 
 def attach_raw_data(trial: BaseTrial, raw_data: TEvaluationOutcome) -> None:
-    """Attach outcomes to a trial's one arm, as Ax does where its trial is no ``BatchTrial``."""
+    """Attach outcomes to a trial's one arm, also of a ``BatchTrial``."""
     trial.experiment.attach_data(data_of(trial, raw_data))
 
 
 def data_of(trial: BaseTrial, raw_data: TEvaluationOutcome) -> Data:
-    """Return outcomes of a trial's one arm as Ax keeps them."""
+    """Return outcomes of a trial's one arm as Ax's data."""
     (arm,) = trial.arms
     signatures = {name: metric.signature for name, metric in trial.experiment.metrics.items()}
     return raw_evaluations_to_data({arm.name: raw_data}, signatures, trial.index)
@@ -63,7 +62,7 @@ def data_of(trial: BaseTrial, raw_data: TEvaluationOutcome) -> Data:
 def raw_data_of(
     outcomes: Mapping[str, tuple[float, float | None]], experiment: Experiment
 ) -> dict[str, float | tuple[float, float]]:
-    """Outcomes as Ax takes them: an unknown standard error is left out.
+    """Return outcomes in Ax's form: an unknown standard error is left out.
 
     Args:
         outcomes: Per metric the mean and its standard error (None: unknown).
@@ -77,7 +76,7 @@ def raw_data_of(
 
 
 def metrics_without_step(experiment: Experiment, trial_index: int) -> set[str]:
-    """Metrics of which Ax has a trial's value without a step of progress."""
+    """Return the metrics of a trial that have a value without a step in Ax."""
     frame = experiment.lookup_data().full_df
     frame = frame[frame["trial_index"] == trial_index]
     return set(

@@ -1,9 +1,8 @@
-"""Whose turn it is: one thread at a time asks for trials of an experiment, or tells of them.
+"""Lock of an experiment: one thread at a time asks for trials or reports on them.
 
-Ax's clients know no threads. Deciding is one call in them, and making trials of what was decided
-another: a second thread that decides in between knows nothing of these trials, and overruns the
-budget. So a thread that was given decisions keeps its turn until they are trials of the experiment,
-and, where it is in a database, stored ones.
+Ax's clients are not thread-safe. They decide in one call and make trials in another. A second
+thread that decides in between does not know these trials, and overruns the budget. So a thread
+keeps its turn until its decisions are trials of the experiment, and stored if there is a database.
 """
 
 from __future__ import annotations
@@ -33,35 +32,35 @@ from ax_costaware.ax_bridge.records import check_copied
 
 logger = get_logger(__name__)
 
-LONGEST = 30.0
-"""Seconds after which a thread that makes no trials of what it was given loses its turn."""
+MAX_SECONDS = 30.0
+"""Seconds after which a thread that makes no trials of its decisions loses its turn."""
 
-_PAUSE = 0.001
-"""Seconds between two looks at whether a turn is over."""
+_POLL_SECONDS = 0.001
+"""Seconds between two checks of a turn."""
 
 WAITING = (DataRequiredError, MaxParallelismReachedException)
-"""Errors by which Ax says that there is no trial before others have reported."""
+"""Ax's errors if no trial can be generated before others have reported."""
 
 
 class Turn:
-    """The turn of one experiment: a lock, and what its last holder was given."""
+    """Turn of one experiment: a lock, and the decisions of its last holder."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.strategy: weakref.ref[GenerationStrategy] | None = None
         self.most_spent = 0.0
-        """The most that the log has seen spent or reserved in this process."""
+        """Largest amount, spent or reserved, that this process has logged."""
         self._thread: threading.Thread | None = None
         self._given: Sequence[GeneratorRun] = ()
         self._until = 0.0
 
     def give(self, runs: Sequence[GeneratorRun]) -> None:
-        """Let the calling thread keep its turn until these runs are trials."""
+        """Keep the turn of the calling thread until these runs are trials."""
         self._thread, self._given = threading.current_thread(), runs
-        self._until = time.monotonic() + LONGEST
+        self._until = time.monotonic() + MAX_SECONDS
 
     def is_free(self, experiment: Experiment) -> bool:
-        """Whether nobody else is about to make trials of what was decided."""
+        """True if no other thread is about to make trials of its decisions."""
         thread = self._thread
         if thread in (None, threading.current_thread()) or time.monotonic() > self._until:
             return True
@@ -88,13 +87,13 @@ def _runs_of(trial: BaseTrial) -> list[GeneratorRun]:
 
 
 _TURNS: dict[int, Turn] = {}
-"""By the identity of experiments, which have no hash."""
+"""Turns by the identity of experiments, which have no hash."""
 
 _NEW_TURN = threading.Lock()
 
 
 def turn_of(experiment: Experiment) -> Turn:
-    """Return what this process keeps of an experiment."""
+    """Return the turn of an experiment in this process."""
     with _NEW_TURN:
         if id(experiment) not in _TURNS:
             _TURNS[id(experiment)] = Turn()
@@ -103,19 +102,19 @@ def turn_of(experiment: Experiment) -> Turn:
 
 
 def running_strategy(experiment: Experiment) -> GenerationStrategy | None:
-    """The strategy that this process has last asked for trials; None if it has asked none."""
+    """Return the strategy that this process last asked for trials; None if there is none."""
     found = turn_of(experiment).strategy
     return None if found is None else found()
 
 
 @contextmanager
 def turn_at(experiment: Experiment) -> Iterator[Turn]:
-    """Wait for one's turn at an experiment, and have it meanwhile; to have it twice is no harm."""
+    """Wait for the turn at an experiment and hold it; the same thread may hold it twice."""
     turn = turn_of(experiment)
     turn.lock.acquire()
     while not turn.is_free(experiment):
         turn.lock.release()
-        time.sleep(_PAUSE)
+        time.sleep(_POLL_SECONDS)
         turn.lock.acquire()
     try:
         yield turn
@@ -124,10 +123,10 @@ def turn_at(experiment: Experiment) -> Iterator[Turn]:
 
 
 class CostAwareStrategy(GenerationStrategy):
-    """A strategy with nodes of ours: one thread, and one process, decides at a time.
+    """Strategy with a node of this package: one thread, and one process, decides at a time.
 
-    A batch ends before the first trial that should not be, or not yet, where Ax loses those before
-    it, too.
+    A batch ends before the first trial that is not worth its cost, or has to wait. Ax would lose
+    the trials before it.
     """
 
     def gen(
@@ -138,12 +137,12 @@ class CostAwareStrategy(GenerationStrategy):
         fixed_features: ObservationFeatures | None = None,
         num_trials: int = 1,
     ) -> list[list[GeneratorRun]]:
-        """Decide on the next trials, as Ax has it: as many as should be, one at least.
+        """Decide on the next trials, at least one and at most as many as requested.
 
         Raises:
-            OptimizationShouldStop: If there should be none.
+            OptimizationShouldStop: If no trial is worth its cost, or none is affordable.
             UserInputError: If trials of this package were copied without their records.
-            DataRequiredError: If there should be none before those that run have reported.
+            DataRequiredError: If pending trials have to report first.
             UnsupportedError: If another process runs the experiment, or has changed it.
         """
         with turn_at(experiment) as turn:
@@ -152,18 +151,18 @@ class CostAwareStrategy(GenerationStrategy):
             turn.strategy = weakref.ref(self)
             check_copied(experiment)
             found = self._batch(experiment, data, n, fixed_features, num_trials)
-            hold_claim(experiment)  # which another process may have taken over meanwhile
+            hold_claim(experiment)  # another process may have taken it over meanwhile
             turn.give([run for runs in found for run in runs])
         return found
 
     def _batch(self, *args: Any) -> list[list[GeneratorRun]]:
-        """Return what Ax makes of a batch until there should be no more, and log why it ends."""
+        """Return the trials of a batch up to the first refused one, and log the reason."""
         before, asked = list(self._generator_runs), args[-1]
         try:
             try:
                 found = super().gen(*args)
             except OptimizationShouldStop:
-                # The budget may be used up, so that another node goes on.
+                # If the budget is used up, another node continues.
                 if len(self._generator_runs) > len(before):
                     raise
                 if not self.current_node.should_transition_to_next_node(False)[0]:
@@ -171,7 +170,7 @@ class CostAwareStrategy(GenerationStrategy):
                 found = super().gen(*args)
             why = self.limit_reason() if len(found) < asked else ""
         except (OptimizationShouldStop, *WAITING) as signal:
-            # Those that a killed process left may have been put in order meanwhile.
+            # Runs of a killed process may have been repaired meanwhile.
             new = [run for run in self._generator_runs if run.db_id is None]
             made = [run for run in new if all(run is not other for other in before)]
             if not made:
@@ -181,22 +180,22 @@ class CostAwareStrategy(GenerationStrategy):
         return found
 
     def limit_reason(self) -> str:
-        """Return why Ax makes fewer trials at once than were asked for."""
+        """Return the reason why Ax makes fewer trials at once than requested."""
         node = self.current_node
         if isinstance(node, LimitedNode):
             return node.limit_reason()
-        return f"The node {node.name!r} makes no more of them at once."
+        return f"The node {node.name!r} makes no more trials at once."
 
 
 class LimitedNode(GenerationNode):
-    """A node that says why it limits a batch."""
+    """Node with a reason for the limit of a batch."""
 
     @abstractmethod
     def limit_reason(self) -> str:
-        """Return why the node makes fewer trials at once than were asked for."""
+        """Return the reason why the node makes fewer trials at once than requested."""
 
 
 def log_short_batch(made: int, asked: int, why: str) -> None:
-    """Log why a batch has fewer trials than were asked for, if it has."""
+    """Log the reason if a batch has fewer trials than requested."""
     if made < asked:
         logger.info(f"The batch ends with {made} of {asked} trials. {why}")

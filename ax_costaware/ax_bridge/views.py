@@ -1,7 +1,7 @@
-"""An adapter of Ax for its own views: predictions, cross-validation, analyses, the best point.
+"""Adapter for Ax's own views: predictions, cross-validation, analyses, the best point.
 
-It is an ordinary adapter with the method's surrogate, of an experiment in memory whose arms are the
-inputs as they were realized. It is made when it is asked for; no decision uses it.
+It is an ordinary adapter with the method's surrogate, of an in-memory experiment whose arms are the
+realized inputs. It is made on demand; no decision uses it.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ def adapter_of(experiment: Experiment, loop: Loop, problem: Problem) -> TorchAda
     Args:
         experiment: The experiment.
         loop: The loop of the method.
-        problem: What the next decision is made from, with an observed trial at least.
+        problem: The problem of the next decision, with at least one observed trial.
 
     Returns:
-        The adapter. Where predictions would mislead, since outcomes are averages, or drift, it
-        refuses them with the reason; analyses that need no model go on.
+        The adapter. If outcomes are averages, or drift, predictions would mislead: it refuses
+        them with the reason. Analyses without a model still work.
     """
     method = loop.method
     config = check_optimization_config(experiment.optimization_config)
@@ -75,9 +75,10 @@ def adapter_of(experiment: Experiment, loop: Loop, problem: Problem) -> TorchAda
 
 
 def _realized(experiment: Experiment, problem: Problem) -> Experiment:
-    """Return an experiment in memory, whose arms are the inputs as they were realized.
+    """Return an in-memory experiment whose arms are the realized inputs.
 
-    Its data are of what is modeled: Ax's cross-validation looks for a prediction of every outcome.
+    It has data of modeled metrics only, since Ax's cross-validation expects a prediction of every
+    outcome.
     """
     found = Experiment(
         name=experiment.name if experiment.has_name else None,
@@ -145,7 +146,7 @@ def _config_of(model: ModelOptions) -> ModelConfig:
 
 
 class _Hide(Transform):
-    """Drops the parameters that the method hides from its model, such as the control set."""
+    """Transform that drops the parameters that the method hides from its model."""
 
     @property
     def _hidden(self) -> list[str]:
@@ -153,7 +154,7 @@ class _Hide(Transform):
         return list(hidden)
 
     def transform_search_space(self, search_space: SearchSpace) -> SearchSpace:
-        """Drop them from the search space."""
+        """Drop hidden parameters from the search space."""
         return SearchSpace(
             [p for name, p in search_space.parameters.items() if name not in self._hidden],
             [constraint.clone() for constraint in search_space.parameter_constraints],
@@ -162,24 +163,20 @@ class _Hide(Transform):
     def transform_observation_features(
         self, observation_features: list[ObservationFeatures]
     ) -> list[ObservationFeatures]:
-        """Drop them from the features, in place."""
+        """Drop hidden parameters from the features, in place."""
         for features in observation_features:
             for name in self._hidden:
                 features.parameters.pop(name, None)
         return observation_features
 
     def transform_experiment_data(self, experiment_data: ExperimentData) -> ExperimentData:
-        """Drop their columns."""
+        """Drop the columns of hidden parameters."""
         arms = experiment_data.arm_data.drop(columns=self._hidden, errors="ignore")
         return replace(experiment_data, arm_data=arms)
 
 
 class _Generator(BoTorchGenerator):
-    """Fits as the loop does: on the same scale, and randomness has a seed.
-
-    Outliers of the objective are clipped. Smaller outcomes are smaller on the scale, too, so that
-    signs of Ax's sensitivities are those of the outcomes.
-    """
+    """Generator that fits as the loop does: with clipped outliers and a seed."""
 
     def __init__(self, problem: Problem, method: Method, spec: SurrogateSpec) -> None:
         super().__init__(surrogate_spec=spec, refit_on_cv=False, warm_start_refit=False)
@@ -213,7 +210,7 @@ class _Generator(BoTorchGenerator):
         return _with_outcomes(data, scale.to_model(data.Y), Yvar)
 
     def predict(self, X: Tensor, use_posterior_predictive: bool = False) -> tuple[Tensor, Tensor]:
-        """Return means and covariances in the units of the outcomes."""
+        """Return means and covariances, at any scale of the outcomes."""
         mean, covariance = super().predict(X, use_posterior_predictive)
         scales = [self._scales[name] for name in self.surrogate.outcomes]
         units = mean.new_tensor([scale.unit for scale in scales])
@@ -235,7 +232,7 @@ def _with_outcomes(
 
 
 class _Adapter(TorchAdapter):
-    """Its best point is the incumbent of the method, which counts feasible ones in the space."""
+    """Adapter whose best point is the incumbent of the method."""
 
     def __init__(self, *, of: Experiment, problem: Problem, method: Method, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -244,15 +241,15 @@ class _Adapter(TorchAdapter):
     def _set_model_space(self, arm_data: DataFrame) -> None:
         """Keep the bounds by which the loop scales inputs.
 
-        Ax would widen them by inputs that were realized outside, so that a model whose
-        hyperparameters are given predicted otherwise than decisions are made.
+        Ax would widen them to realized inputs outside. A model with given hyperparameters would
+        then predict differently from the loop.
         """
         self.model_space.set_parameter_constraints([])
 
     def _compute_in_design(
         self, search_space: SearchSpace, experiment_data: ExperimentData
     ) -> list[bool]:
-        """Learn from inputs outside of the bounds, too, as the loop does."""
+        """Learn from inputs outside of the bounds, as the loop does."""
         return [True] * len(experiment_data.arm_data)
 
     def model_best_point(
@@ -277,11 +274,11 @@ class _Adapter(TorchAdapter):
 
 
 class _Refusing(TorchAdapter):
-    """It has no model: predictions are refused with the reason.
+    """Adapter without a model, which refuses predictions with a reason.
 
     Args:
         experiment: The experiment.
-        reason: What outcomes are.
+        reason: Kind of outcomes that makes predictions misleading.
     """
 
     def __init__(self, experiment: Experiment, reason: str) -> None:
@@ -306,12 +303,12 @@ class _Refusing(TorchAdapter):
         cv_test_points: list[ObservationFeatures],
         use_posterior_predictive: bool = False,
     ) -> list[ObservationData]:
-        """Refuse, also when Ax looks for the trial that is best by the model."""
+        """Refuse, also when Ax asks for the best trial by the model."""
         raise self._error
 
 
 class _NoModel(BoTorchGenerator):
-    """A generator without a surrogate, by which Ax skips the analyses that need predictions."""
+    """Generator without a surrogate, for which Ax skips the analyses that need predictions."""
 
     def __init__(self, error: UnsupportedError) -> None:
         super().__init__()
@@ -319,12 +316,12 @@ class _NoModel(BoTorchGenerator):
 
     @property
     def can_predict(self) -> bool:
-        """No."""
+        """Always False."""
         return False
 
     @property
     def surrogate(self) -> Surrogate:
-        """Refused: sensitivities are of the model."""
+        """Refused, since sensitivities need the model."""
         raise self._error
 
     def cross_validate(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:

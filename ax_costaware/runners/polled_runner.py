@@ -59,7 +59,7 @@ _RETURNED = "returned"
 _END_WITHIN = 30.0
 """Seconds to wait for the end of an attempt that was cancelled."""
 
-_PAUSE = 0.02
+_POLL_SECONDS = 0.02
 """Seconds between two checks of that."""
 
 _REASON_LENGTH = 100
@@ -353,7 +353,7 @@ def wait_until_gone(key: str, is_there: Callable[[], bool]) -> None:
     while is_there():
         if time.monotonic() > deadline:
             raise TimeoutError(f"an attempt with the key {key!r} has not ended")
-        time.sleep(_PAUSE)
+        time.sleep(_POLL_SECONDS)
 
 
 @contextmanager

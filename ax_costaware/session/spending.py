@@ -165,8 +165,8 @@ def set_budget(client: SessionClient, budget: float) -> None:
         UnsupportedError: If another process runs the experiment.
     """
     session = open_session(client, to_write=True)
-    money, method = spending(client), session.method
-    if money.budget is None:
+    account, method = spending(client), session.method
+    if account.budget is None:
         made = f"ax_costaware.{method.factory}(..., budget=...)"
         if method.known_as != method.factory:
             made = f"ax_costaware.strategy_of({method.known_as}(..., budget=...))"
@@ -176,11 +176,11 @@ def set_budget(client: SessionClient, budget: float) -> None:
             f"client.set_generation_strategy({made})."
         )
     expected = (
-        f"a finite number > 0, and no less than what is spent: {money.spent:.10g} of "
-        f"{money.budget:.10g}, reservations for unfinished trials included"
+        f"a finite number > 0, and no less than what is spent: {account.spent:.10g} of "
+        f"{account.budget:.10g}, reservations for unfinished trials included"
     )
     number = positive_number(budget, "budget", expected)
-    if number * (1 + ROUNDING) < money.spent:
+    if number * (1 + ROUNDING) < account.spent:
         raise UserInputError(f"budget={budget!r}: expected {expected}.")
     set_method(session.strategy, replace(method, budget=number))
     session.save_everything()

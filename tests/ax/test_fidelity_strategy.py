@@ -102,7 +102,7 @@ def test_costs_are_learned_and_a_price_stops(tmp_path: Path) -> None:
     with pytest.raises(OptimizationShouldStop, match="not above the price of 100"):
         client.get_next_trials(max_trials=1)
     client.attach_trial(client._experiment.trials[0].arm.parameters)
-    with pytest.raises(DataRequiredError, match=r"price of 100.* Trials \[3\] are under way"):
+    with pytest.raises(DataRequiredError, match=r"price of 100.* Trials \[3\] are pending"):
         client.get_next_trials(max_trials=1)
 
 

@@ -231,7 +231,7 @@ def test_no_run_ends_at_a_price_while_trials_are_under_way(acquisition: str) -> 
     client = make_client(lmbda=10.0, acquisition=acquisition)
     run_trials(client, 4)
     running = client.attach_trial({"x1": 0.3, "x2": 0.6})
-    with pytest.raises(DataRequiredError, match=r"^No trial for now: .* \[4\] are under way"):
+    with pytest.raises(DataRequiredError, match=r"^No trial for now: .* \[4\] are pending"):
         client.get_next_trials(max_trials=1)
     complete(client, running, {"x1": 0.3, "x2": 0.6})
     with pytest.raises(OptimizationShouldStop, match="Deploy trial 4"):
@@ -245,7 +245,7 @@ def test_money_that_is_reserved_by_a_learned_cost_may_come_back(initial_trials: 
     run_trials(client, 4, report=True)
     while (spending(client).remaining or 0.0) > 0.6:
         running = client.attach_trial({"x1": 0.3, "x2": 0.6})
-    with pytest.raises(DataRequiredError, match=rf"Trials \[.*{running}\] are under way"):
+    with pytest.raises(DataRequiredError, match=rf"Trials \[.*{running}\] are pending"):
         client.get_next_trials(max_trials=5)
     complete_trial(client, running, -0.1, cost=0.1)
     assert client.get_next_trials(max_trials=1)

@@ -24,7 +24,7 @@ from ax_costaware import (
     spending,
 )
 from ax_costaware.ax_bridge.node import fitted_problem, method_of
-from ax_costaware.ax_bridge.records import live_observations, past_trials
+from ax_costaware.ax_bridge.records import past_trials, pending_points
 from ax_costaware.core import Problem
 from ax_costaware.core.curves import thinned
 from ax_costaware.models.outcome_scale import OutcomeScale
@@ -183,7 +183,7 @@ def test_a_trial_that_has_reported_progress_is_still_under_way() -> None:
 
     def under_way() -> list[Any]:
         pending = extract_pending_observations(experiment) or {}
-        return [o.trial_index for o in live_observations(experiment, pending)]
+        return [o.trial_index for o in pending_points(experiment, pending)]
 
     client.attach_data(0, {"score": 0.1}, progression=1)
     assert under_way() == [0, 1]

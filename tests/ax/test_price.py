@@ -58,5 +58,5 @@ def test_a_run_ends_at_its_price(
             decide(load(str(tmp_path / store)))
         assert str(again.value) == str(stop.value)
     running = client.attach_trial(client._experiment.trials[len(records) - 1].arm.parameters)
-    with pytest.raises(DataRequiredError, match=rf"Trials \[{running}\] are under way"):
+    with pytest.raises(DataRequiredError, match=rf"Trials \[{running}\] are pending"):
         decide(client)

@@ -87,7 +87,7 @@ def test_the_cpu_takes_the_place_of_a_device_that_is_gone(
     with caplog.at_level(logging.WARNING):
         resumed = Client.load_from_json_file(path)
     assert f"torch_device={device!r}: torch" in caplog.text
-    assert "The CPU computes instead." in caplog.text
+    assert "The CPU is used instead." in caplog.text
     ((index, arm),) = resumed.get_next_trials(max_trials=1).items()
     assert arm == pytest.approx(there[index], rel=1e-4)
     # It is remembered, for where the device is.

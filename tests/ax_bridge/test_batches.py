@@ -155,7 +155,7 @@ def test_every_trial_of_ax_client_is_handed_out(terms: dict[str, object], cost: 
         (
             {"cost": 1.0, "budget": 5.0},
             5,
-            "What is left of budget=5 is certain to pay for no more.",
+            "What remains of budget=5 certainly pays for no more.",
         ),
         ({"cost": 1.0}, 6, "The initial design waits for the outcomes of its trials."),
     ],

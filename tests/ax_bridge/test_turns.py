@@ -72,7 +72,7 @@ def test_a_decision_of_a_thread_that_has_ended_is_dropped() -> None:
 def test_a_decision_that_becomes_no_trial_is_waited_for_no_longer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turns, "LONGEST", 0.0)
+    monkeypatch.setattr(turns, "MAX_SECONDS", 0.0)
     client = make_client(initial_trials=2)
     decided(client)
     assert Aside(lambda: list(client.get_next_trials(max_trials=1))).result() == [0]
