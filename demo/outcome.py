@@ -39,7 +39,7 @@ class Run:
     """True margin of the best setting there is."""
 
     summary: str = ""
-    """Where the money went, in words."""
+    """Return what the budget was spent on, in words."""
 
     @property
     def value(self) -> float:

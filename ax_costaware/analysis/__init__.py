@@ -1,7 +1,7 @@
 """Ax analyses of cost-aware experiments.
 
-``overview(client)`` gives every card of the client's method; each is there for
-``client.compute_analyses([...])``, too.
+``overview(client)`` returns every card of the client's method. Each analysis also works with
+``client.compute_analyses([...])``.
 """
 
 from ax_costaware.analysis.cost_and_value import CostAndValueAnalysis

@@ -1,10 +1,10 @@
-"""Cost spent against the value of the recommendation: an Ax analysis.
+"""Ax analysis of control sets: cost spent against the value of the recommendation.
 
-For every trial the analysis says what would have been recommended after it, what that is worth by
-the model of today, and what was spent by then (the recommendation of Tay et al. 2023 maximises the
-expected objective under the posterior mean). Fitting the model anew after every trial would be
-slow, so the hyperparameters are those of today; the data are those of the time. Costs are in
-the user's own unit, values in the objective's unit and sign.
+For every trial the analysis has the recommendation after it, its value under the final model, and
+the cost spent by then. The recommendation maximizes the expected objective under the posterior mean
+(Tay et al. 2023). The data are those of the time; the hyperparameters are the final ones, since a
+fit per trial would be slow. Costs are in the user's own unit, values in the objective's unit and
+sign.
 """
 
 from __future__ import annotations
@@ -40,24 +40,23 @@ _LEGEND_PIXELS = 72
 """Distance of the legend below the lower panel."""
 
 _WIDE_BAR = 0.01
-"""Bars wider than this part of the axis are set apart by a white border, which would cover the
-colour of narrower ones."""
+"""Fraction of the axis above which bars have a white border, which would cover narrower ones."""
 
 
 @final
 class CostAndValueAnalysis(MethodAnalysis[ControlSets]):
-    """What was spent, what the recommendation was worth by then, and which control sets were used.
+    """Cost spent, value of the recommendation, and control sets in use, over time.
 
     The card's data frame has one row per trial, by trial index:
 
     - ``trial_index``, ``control_set``, ``initial``, ``status``, ``charged``: as in the ledger;
-    - ``cumulative_cost``: what this and all earlier trials were charged;
+    - ``cumulative_cost``: charge of this and all earlier trials;
     - ``query_value``, ``query_sd``: expected objective of the trial's own query, with its standard
-      deviation, by the model fitted to all data (NaN for a trial without data);
-    - ``recommended_control_set``, ``recommendation_value``, ``recommendation_sd``: what would have
-      been recommended after this trial, and its expected objective by the model fitted to all
-      data (the last one before, if the trial brought no data or was left out because there are
-      more than ``replay.MAX_REPLAYED``; missing before the first data).
+      deviation, by the model of all data (NaN for a trial without data);
+    - ``recommended_control_set``, ``recommendation_value``, ``recommendation_sd``: the
+      recommendation after this trial, and its expected objective by the model of all data. A trial
+      without data, or beyond ``replay.MAX_REPLAYED``, has the values of the one before; they are
+      missing before the first data.
     """
 
     title = "Cost spent against the value of the recommendation"
@@ -93,12 +92,12 @@ def _subtitle(frame: pd.DataFrame, run: Run[ControlSets]) -> str:
     has_data = frame["query_value"].notna()
     which = "each trial" if has_data.sum() <= MAX_REPLAYED else f"{MAX_REPLAYED} of the trials"
     drawn = (
-        "The line is the expected value, over the uncontrolled inputs, of what would have been "
-        f"recommended after {which}: chosen with the data up to that trial, valued with all "
+        "The line is the expected value, over the uncontrolled inputs, of the recommendation "
+        f"after {which}: chosen with the data up to that trial, valued with all "
         "data, both with the model's present hyperparameters."
     )
     if frame["recommendation_value"].notna().idxmax() > has_data.idxmax():
-        drawn = "What would have been recommended before is not worked out."
+        drawn = "Earlier recommendations are not computed."
     return (
         f"Spent {run.spent(frame)}; the current recommendation controls "
         f"{last['recommended_control_set']} and is expected to give {run.objective.metric} = "
@@ -112,10 +111,10 @@ def _subtitle(frame: pd.DataFrame, run: Run[ControlSets]) -> str:
 def cost_and_value_figure(
     frame: pd.DataFrame, objective: Objective, control_sets: Sequence[str], budget: float | None
 ) -> go.Figure:
-    """The figure of a frame made by ``CostAndValueAnalysis``.
+    """Return the figure of a frame made by ``CostAndValueAnalysis``.
 
-    Upper panel: the expected value of the recommendation, and of every trial's own query, over the
-    cost spent. Lower panel: which control set was chosen when, a bar as long as the trial was dear.
+    Upper panel: expected value of the recommendation, and of every trial's own query, over the cost
+    spent. Lower panel: control set of each trial, as a bar with the length of its charge.
 
     Args:
         frame: One row per trial, with the columns that ``CostAndValueAnalysis`` documents.
@@ -157,7 +156,7 @@ def cost_and_value_figure(
 
 
 def _add_recommendation(panel: Panel, frame: pd.DataFrame) -> None:
-    """The recommendation's value as a step line with its band; the latest one as a star."""
+    """Draw the value of the recommendation as a step line with a band; the last one is a star."""
     steps = frame.dropna(subset=["recommendation_value"])
     x, y, deviation = "cumulative_cost", "recommendation_value", "recommendation_sd"
     if not steps.empty:
@@ -179,7 +178,7 @@ def _add_recommendation(panel: Panel, frame: pd.DataFrame) -> None:
 def _add_control_set(
     upper: Panel, lower: Panel, rows: pd.DataFrame, name: str, color: str, total_cost: float
 ) -> None:
-    """The trials of one control set: their queries above, their bars below."""
+    """Draw the trials of one control set: queries in the upper panel, bars in the lower one."""
     upper.dots(
         rows,
         "cumulative_cost",

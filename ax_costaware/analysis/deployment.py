@@ -1,6 +1,6 @@
-"""What could be deployed, by what it costs and what it is worth: an Ax analysis.
+"""Ax analysis of possible deployments: expected value against cost.
 
-The recommendation and its alternatives, as ``ax_costaware.recommend`` has them. Costs are in the
+They are the recommendation and its alternatives, as of ``ax_costaware.recommend``. Costs are in the
 user's own unit, values in the objective's unit and sign.
 """
 
@@ -30,34 +30,34 @@ from ax_costaware.session.recommendation import recommend
 
 _HEIGHT_PIXELS = 420
 
-_FAR_APART = 100
-"""Ratio of the largest cost to the least from which their axis is logarithmic."""
+_LOG_AXIS_RATIO = 100
+"""Ratio of the largest to the smallest cost from which their axis is logarithmic."""
 
 
 @final
 class DeploymentAnalysis(MethodAnalysis[Method]):
-    """What each thing that could be deployed costs, and what it is expected to be worth.
+    """Cost and expected value of each possible deployment.
 
-    With outcome constraints it is of what is likely to be feasible. The card's data frame has a row
+    With outcome constraints only likely feasible ones are shown. The card's data frame has a row
     for each, cheapest first:
 
     - ``control_set`` (None for a method without), ``set``: the values to set, as text;
     - ``expected_cost``: of a trial there;
     - ``expected_value``, ``standard_deviation``: of the objective, by the present model;
-    - ``worth_it``: whether ``recommend(client, max_cost=...)`` has it first for some limit.
+    - ``worth_it``: True if ``recommend(client, max_cost=...)`` has it first for some limit.
     """
 
     title = "Value against the cost of what is deployed"
     method_class = Method
 
     @classmethod
-    def is_about(cls, method: Method) -> bool:
-        """Whether what is deployed is what a trial sets, and costs what the trial does."""
+    def applies_to(cls, method: Method) -> bool:
+        """Return True if a deployment has the inputs, and the cost, of a trial."""
         return method.measures_points and not method.may_skip
 
     def _missing(self, run: Run[Method]) -> str | None:
-        if not self.is_about(run.method):
-            return "What is deployed has no cost of its own."
+        if not self.applies_to(run.method):
+            return "A deployment has no cost of its own."
         return super()._missing(run)
 
     def _card(self, run: Run[Method]) -> AnalysisCard:
@@ -65,12 +65,12 @@ class DeploymentAnalysis(MethodAnalysis[Method]):
         found = [r for r in (best, *best.alternatives) if r.expected_cost is not None]
         everything = len(found)
         if best.feasibility is not None:
-            # Where nothing is likely to be feasible, the likeliest is what there is.
+            # If nothing is likely to be feasible, show the likeliest.
             least = min(best.feasibility, run.method.feasibility_threshold)
             found = [r for r in found if (r.feasibility or 0.0) >= least]
         if not found:
             raise InputError(_without_costs(run))
-        # Best first, so that what is worth its cost comes before all that costs less.
+        # Best first: a deployment is worth its cost if every better one costs more.
         frame = deployments(found).sort_values("expected_cost", kind="stable")
         rank = frame.index.to_series()
         frame["worth_it"] = rank < rank.cummin().shift(fill_value=len(frame))
@@ -78,7 +78,7 @@ class DeploymentAnalysis(MethodAnalysis[Method]):
         figure = deployment_figure(frame, objective, run.method.cost_metric)
         subtitle = _subtitle(frame, objective)
         if len(found) < everything:
-            subtitle += " What is less likely to be feasible is left out."
+            subtitle += " Deployments that are less likely to be feasible are left out."
         return self._card_of(subtitle, frame, figure)
 
 
@@ -88,26 +88,26 @@ def _subtitle(frame: pd.DataFrame, objective: Objective) -> str:
     first = f"{objective.metric} = {cheapest['expected_value']:.6g}"
     if len(worth) > 1:
         found = (
-            f"The line joins what is worth its cost, from {first} at a cost of "
+            f"The line joins the Pareto-optimal deployments, from {first} at a cost of "
             f"{cheapest['expected_cost']:.6g} to {best['expected_value']:.6g} at "
             f"{best['expected_cost']:.6g}: recommend(client, max_cost=...) names the best within a "
             "limit."
         )
     else:
         found = (
-            f"What is recommended, {first}, costs {best['expected_cost']:.6g}, and nothing costs "
-            "less."
+            f"The recommendation, {first}, costs {best['expected_cost']:.6g}, and no alternative "
+            "costs less."
         )
-    return f"{found} Bars are two standard deviations, of what the model does not know."
+    return f"{found} Bars are two posterior standard deviations."
 
 
 def _without_costs(run: Run[Method]) -> str:
-    """Why nothing has an expected cost, where costs are learned."""
+    """Return the reason why no deployment has an expected cost, where costs are learned."""
     missing = [t.index for t in run.trials if t.is_completed and t.reported_cost is None]
     if not missing:
         return "No trial has reported its cost yet."
     return (
-        f"Costs are learned from what trials cost, and trials {missing} were completed without a "
+        f"Costs are learned, and trials {missing} were completed without a "
         f"cost: report it with ax_costaware.report_cost(client, {missing[0]}, ...)."
     )
 
@@ -115,13 +115,13 @@ def _without_costs(run: Run[Method]) -> str:
 def deployment_figure(
     frame: pd.DataFrame, objective: Objective, cost_metric: str | None = None
 ) -> go.Figure:
-    """The figure of a frame made by ``DeploymentAnalysis``.
+    """Return the figure of a frame made by ``DeploymentAnalysis``.
 
     Args:
-        frame: A row for each thing that could be deployed, with the columns that
-            ``DeploymentAnalysis`` documents.
+        frame: A row for each possible deployment, with the columns that ``DeploymentAnalysis``
+            documents.
         objective: The objective.
-        cost_metric: The metric in which costs are reported; None where they are known beforehand.
+        cost_metric: The metric of learned costs; None for declared costs.
     """
     figure = panels(_HEIGHT_PIXELS, legend=-0.2, top=40, rows=1)
     panel, x, y = Panel(figure), "expected_cost", "expected_value"
@@ -129,8 +129,8 @@ def deployment_figure(
     rows = frame.fillna({"control_set": ""})
     worth = rows["worth_it"]
     for name, shown, color in (
-        ("beaten by what costs no more", rows[~worth], GREY),
-        ("worth its cost", rows[worth], BLUE),
+        ("dominated", rows[~worth], GREY),
+        ("Pareto-optimal", rows[worth], BLUE),
     ):
         bars = {"array": 2 * shown["standard_deviation"]}
         panel.dots(shown, x, y, name, text, color=color, error_y=bars)
@@ -139,7 +139,7 @@ def deployment_figure(
     title = cost_title("Expected cost of a trial", cost_metric)
     panel.xaxis(title_text=title, rangemode="nonnegative")
     low, high = float(frame[x].min()), float(frame[x].max())
-    if 0 < low <= high / _FAR_APART:
+    if 0 < low <= high / _LOG_AXIS_RATIO:
         panel.xaxis(**log_ticks(low, high))
     panel.yaxis(title_text=value_title(objective, "Expected "))
     return figure

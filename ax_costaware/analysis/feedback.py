@@ -1,8 +1,8 @@
-"""What was used, what was measured of it, and what was not, over time: an Ax analysis.
+"""Ax analysis of costly feedback: used points, and measured outcomes, over time.
 
-Before each of its trials the costly-feedback strategy recorded the posterior of the objective at
-the point that it chose, and whether it asked for a measurement (Wang et al. 2020, "Cost-Efficient
-Online Hyperparameter Optimization"). The analysis shows this record beside what was reported. Costs
+The costly-feedback strategy records, before each of its trials, the posterior of the objective at
+the chosen point and the decision to measure (Wang et al. 2020, "Cost-Efficient Online
+Hyperparameter Optimization"). The analysis shows these records next to the reported outcomes. Costs
 are in the user's own unit, values in the objective's unit and sign, times in their own unit.
 """
 
@@ -37,33 +37,32 @@ _RECORDED = {
 }
 
 _HEIGHT_PIXELS = 480
-"""A card shows as much without scrolling."""
+"""Height that a card shows without scrolling."""
 
 _HOVER_CHARACTERS = 70
-"""Width of the text that appears over a point."""
+"""Width of a hover text."""
 
 
 @final
 class FeedbackAnalysis(MethodAnalysis[CostlyFeedback]):
-    """Which values were used, which of their outcomes were measured, and what the rest rested on.
+    """Used points, their measured outcomes, and the reasons of skipped measurements.
 
     The card's data frame has one row per trial, by trial index:
 
     - ``trial_index``, ``initial``, ``status``, ``charged``, ``skipped``: as in the ledger;
-    - ``time``: when the trial was, as reported, else as estimated; without a metric for it, its
+    - ``time``: time of the trial, as reported, else as estimated; without a metric for it, its
       index;
-    - ``measure``, ``why``: whether the strategy asked for a measurement, and its reason;
+    - ``measure``, ``why``: True if the strategy asked for a measurement, and its reason;
     - ``outcome``: reported objective (NaN without);
-    - ``mean``, ``standard_deviation``: of the objective at the trial's point, expected by the
-      model before the trial; NaN for trials that its model did not choose, or chose for another
-      objective;
-    - ``confidence``: probability that the point is better than its strongest rival, for a rule
-      that asks for it; NaN as above;
-    - ``cumulative_measurements``, ``cumulative_cost``: outcomes that this and all trials of lower
-      index have, and what they were charged.
+    - ``mean``, ``standard_deviation``: posterior of the objective at the trial's point, before the
+      trial; NaN for trials that the model did not choose, or chose for another objective;
+    - ``confidence``: probability that the point is better than its strongest rival, if the rule
+      uses it; NaN as above;
+    - ``cumulative_measurements``, ``cumulative_cost``: number of outcomes, and charge, of this and
+      all earlier trials.
     """
 
-    title = "What was used, and what was measured of it"
+    title = "Used points and measured outcomes"
     method_class = CostlyFeedback
 
     def _card(self, run: Run[CostlyFeedback]) -> AnalysisCard:
@@ -86,33 +85,33 @@ def _frame(run: Run[CostlyFeedback]) -> pd.DataFrame:
 
 def _subtitle(frame: pd.DataFrame, run: Run[CostlyFeedback]) -> str:
     measured, skipped = int(frame["outcome"].notna().sum()), int(frame["skipped"].sum())
-    # Those that the user attached are none.
+    # Attached trials have no decision.
     decisions = frame.loc[frame["why"] != "", ["trial_index", "why"]].itertuples(index=False)
     said = [f" The last decision, on trial {index}: {why}" for index, why in decisions][-1:]
     return (
         f"{measured} trial{' was' if measured == 1 else 's were'} measured and {skipped} "
         f"{'was' if skipped == 1 else 'were'} used without a measurement; spent "
-        f"{run.spent(frame)}. Dots are outcomes as they were reported, hollow ones "
-        "of trials that no model chose for this objective. The line is what the model expected of "
-        "it at the point of each trial before it was run, with two standard deviations on either "
-        f"side; a tick on it is a trial that was not measured.{''.join(said)}"
+        f"{run.spent(frame)}. Dots are reported outcomes, hollow for trials that no model chose "
+        "for this objective. The line is the posterior mean at the point of each trial before it "
+        "was run, with two standard deviations on either side. A tick on it is a trial that was "
+        f"not measured.{''.join(said)}"
     )
 
 
 def feedback_figure(frame: pd.DataFrame, objective: Objective, time: str | None) -> go.Figure:
-    """The figure of a frame made by ``FeedbackAnalysis``.
+    """Return the figure of a frame made by ``FeedbackAnalysis``.
 
-    Upper panel: the expected objective at the point of each trial, by the model of its time, with
-    the outcomes that were measured and ticks where none was. Lower panel: measurements so far,
-    beside the trials so far.
+    Upper panel: posterior mean at the point of each trial, by the model of its time, with the
+    measured outcomes, and ticks for trials without one. Lower panel: number of measurements and of
+    trials so far.
 
     Args:
         frame: One row per trial, with the columns that ``FeedbackAnalysis`` documents.
         objective: The objective.
-        time: The metric in which times are reported; None where the index of a trial is its time.
+        time: The metric of reported times; None if the index of a trial is its time.
     """
     frame = frame.sort_values("time", kind="stable")
-    # The reason of each decision, broken into lines.
+    # Break the reason of each decision into lines.
     frame["why"] = frame["why"].map(lambda why: "<br>".join(wrap(why, _HOVER_CHARACTERS)))
     figure = panels(
         _HEIGHT_PIXELS,
@@ -154,7 +153,7 @@ def feedback_figure(frame: pd.DataFrame, objective: Objective, time: str | None)
 
 
 def _add_expected(panel: Panel, frame: pd.DataFrame) -> None:
-    """Posterior mean at the point of each trial, as it was before the trial, with its band."""
+    """Draw the posterior mean at the point of each trial, before the trial, with its band."""
     rows = frame.dropna(subset=["mean", "standard_deviation"])
     panel.band(rows["time"], rows["mean"], rows["standard_deviation"], BLUE)
     panel.line(

@@ -1,6 +1,6 @@
-"""What the figures have in common: colours, panels, bands, texts over points, and axes.
+"""Common parts of the figures: colours, panels, bands, hover texts, and axes.
 
-The first colours are Okabe and Ito's, which can be told apart by all readers.
+The first colours are those of Okabe and Ito, which colour-blind readers can distinguish.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ COLORS = (
     "#882255",
     "#AA4499",
 )
-"""Colours of groups, in turn."""
+"""Colours of groups, in order."""
 
 BLUE, GREEN, RED = COLORS[0], COLORS[2], "#D55E00"
-"""Colours of what a model says, of what is well, and of what is not."""
+"""Colours of model results, of good and of bad states."""
 
 DARK, GREY = "#333333", "#999999"
-"""Colours of what belongs to no group."""
+"""Colours without a group."""
 
 PALE = 0.45
 """Opacity of the bars of initial trials."""
@@ -47,43 +47,43 @@ BUDGET: dict[str, Any] = {
     "line": {"color": DARK, "dash": "dash", "width": 1},
     "annotation_text": "budget",
 }
-"""Options of the line where the budget ends."""
+"""Options of the budget line."""
 
 _FILLED = {"fill": "tonexty"}
 
 _SHORT = 10
-"""Trials below which each has a tick of its own."""
+"""Number of trials below which each has a tick."""
 
 _OF_POINT = ("x", "y")
-"""What a text over a point may name beside columns."""
+"""Fields of a hover text besides the columns."""
 
 _DECADES = 4
-"""Powers of ten up to which the numbers between them are written, too."""
+"""Largest number of decades with intermediate tick labels."""
 
-_LEAST_TICKS = 2
-"""Numbers without which an axis says too little."""
+_MIN_TICKS = 2
+"""Smallest number of tick labels of an axis."""
 
 _LONG_NAME = 34
-"""Characters of a name in a legend or at an axis; a hover text has all of them."""
+"""Largest length of a name in a legend or at an axis; a hover text has all of it."""
 
 LONG_METRIC = 20
-"""Characters of a metric's name along an axis."""
+"""Largest length of a metric's name along an axis."""
 
 _LONG_TITLE = 24
-"""Characters that have room along the upright axis of a low panel."""
+"""Largest length of a title along the vertical axis of a low panel."""
 
-_LEAST_PART = 0.25
-"""Part of a budget that has to be spent, if anything is, before the axis reaches so far."""
+_MIN_PART = 0.25
+"""Fraction of a budget that must be spent before the axis extends to the budget."""
 
 
 def panels(height: int, legend: float = -0.16, top: int = 60, **options: Any) -> go.Figure:
-    """An empty figure of two panels, one above the other, or of what else ``options`` say.
+    """Return an empty figure of two panels, one above the other, or as ``options`` say.
 
     Args:
-        height: In pixels.
-        legend: Where its legend begins, below the panels, as a part of their height.
+        height: Height in pixels.
+        legend: Position of the legend below the panels, as a fraction of their height.
         top: Pixels above the panels.
-        options: Of ``make_subplots``.
+        options: Options of ``make_subplots``.
     """
     figure = make_subplots(**{"rows": 2, "cols": 1, **options})
     figure.update_layout(
@@ -93,18 +93,18 @@ def panels(height: int, legend: float = -0.16, top: int = 60, **options: Any) ->
         legend={"orientation": "h", "y": legend, "yanchor": "top"},
     )
     for update in (figure.update_xaxes, figure.update_yaxes):
-        # As powers of ten: plotly would write 1e-6 and 1e6 as 1μ and 1M.
+        # Powers of ten, since plotly would write 1e-6 and 1e6 as 1μ and 1M.
         update(exponentformat="power", minexponent=4)
     return figure
 
 
 def hover(text: str, rows: pd.DataFrame | None = None, **words: str) -> dict[str, Any]:
-    """Options of a trace for what appears over its points.
+    """Return the options of a trace for its hover text.
 
     Args:
-        text: With fields such as ``{trial_index}`` or ``{y:.3g}``: ``x`` and ``y`` are the
-            point's own, one of ``words`` stands for its text, any other is a column of ``rows``.
-            The format of a number is d3's.
+        text: Text with fields such as ``{trial_index}`` or ``{y:.3g}``: ``x`` and ``y`` are the
+            point's own, names of ``words`` are replaced by their text, all others are columns of
+            ``rows``. The format of a number is d3's.
         rows: One row per point.
         words: Texts that are the same for all points.
     """
@@ -122,18 +122,17 @@ def hover(text: str, rows: pd.DataFrame | None = None, **words: str) -> dict[str
     found = {"hovertemplate": f"{template}<extra></extra>"}
     if rows is None or not columns:
         return found
-    # A missing number beside texts would reach plotly as null, which it writes as zero.
+    # A missing number in a column of texts would become null, which plotly writes as zero.
     return {**found, "customdata": rows[columns].astype(object).fillna("NaN")}
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel of a figure, in which the rows of a table are drawn.
+    """Panel of a figure, in which the rows of a table are drawn.
 
-    What its methods for traces share: ``rows`` is the table, or None; ``x`` and ``y`` are names of
-    its columns, or values; ``text`` and ``words`` are what ``hover`` takes, None for nothing over
-    the points; other options are plotly's, such as ``marker_size``. A table without rows is not
-    drawn.
+    Methods that draw traces share these arguments: ``rows`` is the table, or None; ``x`` and ``y``
+    are names of its columns, or values; ``text`` and ``words`` are those of ``hover``, None for no
+    hover text; other options are plotly's, such as ``marker_size``. An empty table is not drawn.
     """
 
     figure: go.Figure
@@ -142,7 +141,7 @@ class Panel:
 
     @property
     def place(self) -> dict[str, int]:
-        """Options of plotly's own calls."""
+        """Return the options that place plotly's own calls."""
         return {"row": self.row, "col": self.col}
 
     def xaxis(self, **options: Any) -> None:
@@ -154,13 +153,13 @@ class Panel:
         self.figure.update_yaxes(**options, **self.place)
 
     def spent_axis(self, title: str, costs: pd.Series, budget: float | None) -> float | None:
-        """Make the horizontal axis one of what was spent, with room for what stands at nothing.
+        """Make the horizontal axis one of spent cost, with room at zero.
 
         Returns:
             The budget; None if there is none, or it is beyond the axis, as the title says then.
         """
         spent = float(costs.max())
-        if budget is not None and 0 < spent < _LEAST_PART * budget:
+        if budget is not None and 0 < spent < _MIN_PART * budget:
             title += f"<br>The budget, {budget:.6g}, is beyond the axis"
             budget = None
         most = max(spent, budget or 0.0) or 1.0
@@ -192,7 +191,7 @@ class Panel:
         self.add("scatter", *what, **{**style, **options})
 
     def line(self, *what: Any, color: str, **options: Any) -> None:
-        """Draw a line through the rows; a single one, which has none, is a dot."""
+        """Draw a line through the rows; a single row becomes a dot."""
         rows, x = what[:2]
         mode = "lines+markers" if len(x if rows is None else rows) == 1 else "lines"
         style = {"mode": mode, "line_color": color, "line_width": 2}
@@ -201,7 +200,7 @@ class Panel:
     def band(
         self, x: Any, mean: Any, deviation: Any, color: str, group: str = "band", **options: Any
     ) -> None:
-        """Draw an area of two standard deviations on either side of a line; of a dot a bar."""
+        """Draw a band of two standard deviations around a line; around a dot an error bar."""
         name = "± 2 standard deviations"
         if len(x) == 1:
             bar = {"array": 2 * deviation, "color": pale(color), "thickness": 6, "width": 0}
@@ -213,17 +212,17 @@ class Panel:
             self.line(None, x, mean + edge, name, color=color, **{**style, **end})
 
     def entry(self, kind: str, name: str, **options: Any) -> None:
-        """Put into the legend what others of the group ``name`` would show as their first point."""
+        """Add a legend entry for the group ``name``."""
         self.add(kind, None, [None], [None], name, legendgroup=name, **options)
 
 
 def pale(color: str, part: float = 0.15) -> str:
-    """A colour of areas, through which the axes are seen."""
+    """Return a transparent colour for areas."""
     return f"rgba{(*hex_to_rgb(color), part)}"
 
 
 def cost_title(title: str, cost_metric: str | None, upright: bool = False) -> str:
-    """Title of an axis of costs: after ``title`` the metric in which they are reported."""
+    """Return the title of a cost axis: ``title``, then the metric of the costs."""
     if cost_metric is None:
         return title
     unit = f"({short_name(cost_metric, LONG_METRIC)})"
@@ -231,39 +230,39 @@ def cost_title(title: str, cost_metric: str | None, upright: bool = False) -> st
 
 
 def hollow(is_hollow: pd.Series) -> list[str]:
-    """Symbols of dots."""
+    """Return the symbols of dots."""
     return ["circle-open" if one else "circle" for one in is_hollow]
 
 
 def trial_ticks(trials: int) -> dict[str, Any]:
-    """Options of an axis of trials: left alone, a short one would have ticks between them."""
+    """Return the options of an axis of trials: plotly would put ticks between few trials."""
     return {"dtick": 1 if trials < _SHORT else None}
 
 
 def log_ticks(low: float, high: float) -> dict[str, Any]:
-    """Options of a logarithmic axis that writes its numbers out: 0.5, 1, 2, 5, 10.
+    """Return the options of a logarithmic axis with plain numbers: 0.5, 1, 2, 5, 10.
 
     Args:
-        low: The least number on the axis, > 0.
-        high: The largest.
+        low: Smallest number on the axis, > 0.
+        high: Largest number.
     """
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = (1, 2, 5) if len(decades) <= _DECADES else (1,)
     ticks = [step * 10.0**power for power in decades for step in steps]
-    if sum(low <= tick <= high for tick in ticks) < _LEAST_TICKS:
+    if sum(low <= tick <= high for tick in ticks) < _MIN_TICKS:
         return {"type": "log"}  # plotly finds numbers between these
     return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:.6g}" for tick in ticks]}
 
 
 def value_title(objective: Objective, before: str = "") -> str:
-    """Title of a value axis: the objective's name after ``before``, and which values are good."""
+    """Return the title of a value axis, with the direction of better values."""
     name = before + short_name(objective.metric, LONG_METRIC)
     better = f"({objective.better} is better)"
     return name + (" " if len(name + better) <= _LONG_NAME else "<br>") + better
 
 
 def short_name(name: str, most: int = _LONG_NAME) -> str:
-    """A name with its middle left out if it has more than ``most`` characters."""
+    """Return a name, with its middle left out if it has more than ``most`` characters."""
     if len(name) <= most:
         return name
     half = (most - 1) // 2
@@ -271,7 +270,7 @@ def short_name(name: str, most: int = _LONG_NAME) -> str:
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:
-    """Short forms of names, numbered where two would be the same."""
+    """Return short forms of names, numbered if two would be the same."""
     found: dict[str, str] = {}
     for name in names:
         short = short_name(name)

@@ -1,9 +1,9 @@
-"""What is known of the objective itself, and of its best point, from averages: an Ax analysis.
+"""Ax analysis of indirect queries: the objective behind the averages, and its best point.
 
-Trials are queries that are answered by averages of the objective (Zhang et al. 2024, "Indirect
-Query Bayesian Optimization with Integrated Feedback"). The analysis shows the posterior of the
-objective over the points, where the queries went, and what was recommended as time went on. Costs
-are in the user's own unit, values in the objective's unit and sign.
+Trials are queries with averages of the objective as answers (Zhang et al. 2024, "Indirect Query
+Bayesian Optimization with Integrated Feedback"). The analysis shows the posterior of the objective,
+the queries, and the recommendation over time. Costs are in the user's own unit, values in the
+objective's unit and sign.
 """
 
 from __future__ import annotations
@@ -44,33 +44,33 @@ _MAP_POINTS = 61
 _HEIGHT_PIXELS = 560
 
 _LOWER_PART = 0.3
-"""Part of the height that is for the lower panel."""
+"""Fraction of the height of the lower panel."""
 
 _WHITE = "rgba(255, 255, 255, {})"
 
 _GAP = 0.2
-"""Part of the height that is between them."""
+"""Fraction of the height between the panels."""
 
 
 @final
 class IndirectQueryAnalysis(MethodAnalysis[Targets]):
-    """The objective behind the averages, where it was asked for, and the recommendation over time.
+    """Posterior of the objective behind the averages, the queries, and the recommendation.
 
     The card's data frame has one row per trial, by trial index, and a last one with the status
-    ``NEXT``, which has what is recommended now:
+    ``NEXT`` for the present recommendation:
 
     - ``trial_index``, ``initial``, ``status``, ``charged``: as in the ledger;
-    - ``cumulative_cost``: what this and all earlier trials were charged;
+    - ``cumulative_cost``: charge of this and all earlier trials;
     - ``outcome``: the reported average (NaN without);
-    - ``mean``, ``standard_deviation``: of the average, expected by the model before the trial;
-      NaN for trials that its model did not choose, or chose for another objective, and so the
-      columns below;
-    - ``information``: what the answer was expected to tell, in nats;
-    - ``recommended_value``, ``recommended_standard_deviation``: of the objective at the point that
-      was recommended before the trial, by the model of the time, and
-      ``recommended_<parameter>``, the point (but for a parameter called as the two before).
+    - ``mean``, ``standard_deviation``: posterior of the average before the trial; NaN for trials
+      that the model did not choose, or chose for another objective, as all columns below;
+    - ``information``: expected information of the answer, in nats;
+    - ``recommended_value``, ``recommended_standard_deviation``: posterior of the objective at the
+      point that was recommended before the trial, by the model of the time;
+    - ``recommended_<parameter>``: that point (unless the name of a parameter is that of a column
+      above).
 
-    The figure shows one or two target parameters; further ones are at the recommended point.
+    The figure shows one or two target parameters; others are fixed at the recommended point.
     """
 
     title = "The objective behind the averages"
@@ -102,7 +102,7 @@ def _frame(run: Run[Targets], best: Best) -> pd.DataFrame:
         "recommended_value": f"{best_then}.mean",
         "recommended_standard_deviation": f"{best_then}.standard_deviation",
     }
-    for name in run.method.target_names:  # which may be "value"
+    for name in run.method.target_names:  # a parameter may have the name "value"
         recommended.setdefault(f"recommended_{name}", f"{best_then}.parameters.{name}")
     of_answer = ("mean", "standard_deviation", "information")
     frame = run.frame(
@@ -119,23 +119,23 @@ def _subtitle(frame: pd.DataFrame, run: Run[Targets], best: Best) -> str:
     rest = ""
     if len(method.target_names) > 2:
         fixed = {name: best.parameters[name] for name in method.target_names[2:]}
-        rest = f" The other parameters are as recommended: {display_values(fixed)}."
+        rest = f" The other parameters have the recommended values: {display_values(fixed)}."
     where = (
-        "Every cell that was measured is drawn in its extent."
+        "Every measured cell is drawn in its extent."
         if method.are_cells
-        else "A dot is a query, at the mean of the points that it averages over, with one standard "
-        "deviation of these on either side."
+        else "A dot is a query, at the mean of its distribution of points, with one standard "
+        "deviation on either side."
     )
     return (
         f"Spent {run.spent(frame)}. The posterior is that of the objective at single "
         f"points, which were never measured themselves. {where} The star is the point that is "
-        f"recommended now.{rest} Below, what the recommended point was expected to be worth before "
+        f"recommended now.{rest} Below, the posterior mean at the recommended point before "
         "each trial, with two standard deviations on either side."
     )
 
 
 def _add_line(panel: Panel, run: Run[Targets], problem: Problem, best: Best) -> None:
-    """The objective over one parameter, the queries at their answers, and the best point."""
+    """Draw the objective over one parameter, the queries at their answers, and the best point."""
     (parameter,) = run.method.target_parameters
     grid = _grid(parameter, _LINE_POINTS)
     mean, deviation = _posterior(problem, run.method, best, [grid])
@@ -162,7 +162,7 @@ def _add_line(panel: Panel, run: Run[Targets], problem: Problem, best: Best) -> 
 
 
 def _add_map(panel: Panel, run: Run[Targets], problem: Problem, best: Best) -> None:
-    """The objective over two parameters, where the queries went, and the best point."""
+    """Draw the objective over two parameters, the queries, and the best point."""
     first, second = run.method.target_parameters[:2]
     x, y = _grid(first, _MAP_POINTS), _grid(second, _MAP_POINTS)
     mean, deviation = _posterior(problem, run.method, best, [x, y])
@@ -187,7 +187,7 @@ def _add_map(panel: Panel, run: Run[Targets], problem: Problem, best: Best) -> N
     queries, centre, spread = _queries(problem, run.method)
     are_cells = run.method.are_cells
     if are_cells:
-        # The outline of every cell in one trace, with a gap after each.
+        # One trace has the outlines of all cells, with a gap after each.
         corners = np.array([[-1, 1, 1, -1, -1, math.nan], [-1, -1, 1, 1, -1, math.nan]])
         outlines = centre[:, :2, None] + spread[:, :2, None] * corners
         ends = (outlines[:, side].ravel().tolist() for side in (0, 1))
@@ -214,7 +214,7 @@ def _add_map(panel: Panel, run: Run[Targets], problem: Problem, best: Best) -> N
 
 
 def _grid(parameter: FreeParameter, most: int) -> Array:
-    """Where the posterior is taken along a parameter, in the model's column."""
+    """Return the grid of the posterior along a parameter, in the model's column."""
     if parameter.grid is not None and len(parameter.grid) <= most:
         return np.array(parameter.grid, dtype=float)
     spaced = np.geomspace if parameter.log_scale else np.linspace
@@ -222,14 +222,14 @@ def _grid(parameter: FreeParameter, most: int) -> Array:
 
 
 def _encoded(best: Best, method: Targets) -> list[float]:
-    """The recommended point in the model's columns."""
+    """Return the recommended point in the model's columns."""
     return [p.encode(best.parameters[p.name]) for p in method.target_parameters]
 
 
 def _posterior(
     problem: Problem, method: Targets, best: Best, grids: Sequence[Array]
 ) -> tuple[Array, Array]:
-    """Mean and standard deviation over the first parameters, the rest being as recommended."""
+    """Return mean and standard deviation over the first parameters, the rest as recommended."""
     shape = [len(grid) for grid in grids]
     X = torch.tensor(_encoded(best, method), dtype=torch.double).repeat(math.prod(shape), 1)
     mesh = np.stack(np.meshgrid(*grids, indexing="ij"), axis=-1)
@@ -242,7 +242,7 @@ def _posterior(
 
 
 def _queries(problem: Problem, method: Targets) -> tuple[pd.DataFrame, Array, Array]:
-    """The queries that are learned from, and by parameter centres and half-widths of their laws."""
+    """Return the observed queries, and the centres and half-widths of their distributions."""
     answered = problem.observed
     reached = [method.reach(problem, trial.inputs) for trial in answered]
     rows = [(trial.index, trial.outcome) for trial in answered]
@@ -251,7 +251,7 @@ def _queries(problem: Problem, method: Targets) -> tuple[pd.DataFrame, Array, Ar
 
 
 def _axis(parameter: FreeParameter, grid: Array, fills: bool = False) -> dict[str, Any]:
-    """Options of the axis of a parameter, whose panel a map fills."""
+    """Return the options of a parameter's axis; with ``fills`` a map fills its panel."""
     options: dict[str, Any] = {"title_text": short_name(parameter.name)}
     if parameter.log_scale:
         options |= log_ticks(grid[0], grid[-1])
@@ -271,16 +271,16 @@ def _add_best(panel: Panel, x: float, y: float) -> None:
 
 
 def _add_recommended(panel: Panel, frame: pd.DataFrame) -> None:
-    """What the recommended point was expected to be worth, before each trial."""
+    """Draw the posterior mean at the recommended point before each trial."""
     rows = frame.dropna(subset=["recommended_value"])
     value, deviation = rows["recommended_value"], rows["recommended_standard_deviation"]
     _add_expected(panel, rows["trial_index"], value, deviation, "recommended", RED)
     panel.xaxis(title_text="Before trial", **trial_ticks(len(frame)))
-    panel.yaxis(title_text="Value")  # of what the title names, which has no room here
+    panel.yaxis(title_text="Value")  # the title of the panel names the objective
 
 
 def _add_expected(panel: Panel, x: Any, mean: Any, deviation: Any, group: str, color: str) -> None:
-    """A line with the band around it."""
+    """Draw a line with a band around it."""
     panel.band(x, mean, deviation, color, group, showlegend=False)
     name, text = f"{group} ± 2 standard deviations", "{x:.6g}: {y:.6g}"
     panel.line(None, x, mean, name, text, color=color, legendgroup=group)

@@ -1,7 +1,7 @@
-"""Ax analysis of the uncontrolled inputs: realized values against their assumed laws.
+"""Ax analysis of the uncontrolled inputs: realized values against assumed distributions.
 
-Decisions of the control-set strategy are expectations over these laws (Tay et al. 2023). The tests
-are those of ``ax_costaware.session.input_fit``. Values are in the parameters' own units.
+Decisions of the control-set strategy are expectations over these distributions (Tay et al. 2023).
+The tests are those of ``ax_costaware.session.input_fit``. Values are in the parameters' own units.
 """
 
 from __future__ import annotations
@@ -45,62 +45,62 @@ from ax_costaware.session.input_fit import (
     NO_INPUTS,
     InputFitReport,
     input_fit,
-    laws_in_turn,
     realized_before_and_since,
+    successive_laws,
 )
 
 _BAND = (0.05, 0.95)
-"""Quantiles between which the law puts nine values of ten."""
+"""Quantiles that enclose 90 % of a distribution."""
 
 _GRID = 201
-"""Points at which a distribution function is drawn."""
+"""Number of points of a distribution function."""
 
 _CONDITIONAL_GRID = 31
-"""The same where it is an average over trials, each of which takes a while."""
+"""The same for an average over trials, each of which is slow."""
 
-_MOST_TRIALS = 30
-"""Trials that such an average is over; of more, an even selection."""
+_MAX_TRIALS = 30
+"""Largest number of trials of such an average; of more, an even selection."""
 
-_MOST_BARS = 12
-"""A law on more values than these is drawn as a distribution function."""
+_MAX_BARS = 12
+"""Largest number of values that are drawn as bars; others as a distribution function."""
 
 _MOMENTS = ("realised_mean", "realised_std", "assumed_mean", "assumed_std")
 
 _EARLIER = 0.35
-"""Opacity of values that the test did not look at."""
+"""Opacity of untested values."""
 
 _MARGIN = 0.07
-"""Room above and below, as a part of what is shown."""
+"""Margin above and below, as a fraction of the range."""
 
 _ROOM, _LEAST, _BETWEEN = 42, 6, 16
-"""Characters below a panel and of one of its values at least, and between two panels."""
+"""Characters below a panel, at least for one of its values, and between two panels."""
 
 _ROW_PIXELS = 190
 _TOP_PIXELS, _BOTTOM_PIXELS = 95, 40
 _LEGEND_PIXELS = 25
-"""Distance of the legend above the first title: below the figure, a card would hide it."""
+"""Distance of the legend above the first title; below the figure, a card would hide it."""
 
 
 @final
 class InputLawAnalysis(MethodAnalysis[ControlSets]):
-    """Realized values of the uncontrolled inputs, beside the laws that are assumed of them.
+    """Realized values of the uncontrolled inputs, and their assumed distributions.
 
     The card's data frame has one row per input:
 
-    - ``input``; ``n``: trials that the test is about; ``test``, ``statistic``, ``p_value``;
+    - ``input``; ``n``: number of tested trials; ``test``, ``statistic``, ``p_value``;
     - ``realised_mean``, ``realised_std``, ``assumed_mean``, ``assumed_std``: of numeric inputs;
-    - ``agrees``: False where the test says no, allowing for how many tests there are.
+    - ``agrees``: False if the test rejects, corrected for the number of tests.
     """
 
     title = "Uncontrolled inputs"
     method_class = ControlSets
 
     def __init__(self, last: int | None = None, significance: float = 0.01) -> None:
-        """An analysis of the inputs.
+        """Analysis of the uncontrolled inputs.
 
         Args:
-            last: Test only that many of the most recent trials; None for all.
-            significance: The chance of any false alarm among the tests of one card.
+            last: Number of the most recent trials to test; None for all.
+            significance: Probability of any false alarm among the tests of one card.
         """
         self.last = last
         self.significance = significance
@@ -108,7 +108,7 @@ class InputLawAnalysis(MethodAnalysis[ControlSets]):
     def _missing(self, run: Run[ControlSets]) -> str | None:
         if reason := super()._missing(run):
             return reason
-        # The tests take a while where there are many inputs: they are for the card.
+        # The tests are slow with many inputs, so only the card runs them.
         _, recent = realized_before_and_since(run.trials, run.method, self.last)
         chance = {name for trial in recent for name in trial.chance}
         return None if chance & run.method.laws.keys() else NO_INPUTS
@@ -131,7 +131,7 @@ class InputPanel:
     """Content of the row of one input."""
 
     fit: InputFit
-    """The test, which was about the last ``fit.n`` values."""
+    """Test of the last ``fit.n`` values."""
 
     agrees: bool
     """True if the test does not reject."""
@@ -140,32 +140,32 @@ class InputPanel:
     """Trials that did not control the input."""
 
     values: Sequence[RawValue]
-    """Its values in these."""
+    """Values of the input in these trials."""
 
     label: str
-    """Label of the assumed law."""
+    """Label of the assumed distribution."""
 
     x: Sequence[RawValue]
-    """Places on an axis at which the law is drawn, or its values."""
+    """Points at which the distribution is drawn, or its values."""
 
     heights: Sequence[float]
-    """The distribution function there, or the probabilities of the values."""
+    """Distribution function at these points, or the probabilities of the values."""
 
     is_shares: bool
     """True if ``heights`` are probabilities."""
 
     band: tuple[float, ...] | None
-    """Between which nine values of ten should be; None where that differs from trial to trial."""
+    """Interval with 90 % of the values; None if it differs from trial to trial."""
 
     @property
     def title(self) -> str:
-        """The verdict."""
+        """Title with the result of the test."""
         verdict = "as assumed" if self.agrees else "NOT as assumed"
         return f"{short_name(self.fit.name, LONG_METRIC)}: {verdict} (p = {self.fit.p_value:.2g})"
 
     @property
     def tested(self) -> list[RawValue]:
-        """The values that the test was about."""
+        """Values that were tested."""
         return list(self.values[len(self.values) - self.fit.n :])
 
     @property
@@ -175,14 +175,14 @@ class InputPanel:
 
     @property
     def color(self) -> str:
-        """The colour of the values."""
+        """Colour of the values."""
         return DARK if self.agrees else RED
 
 
 def _panel(
     fit: InputFit, report: InputFitReport, trials: Sequence[RealizedInputs], method: ControlSets
 ) -> InputPanel:
-    """An input, with its law, averaged over the tested trials where it differs between these."""
+    """Return the panel of an input; its distribution is averaged over the tested trials."""
     name = fit.name
     mine = [trial for trial in trials if name in trial.chance]
     tested, values = mine[len(mine) - fit.n :], values_of(name, mine)
@@ -192,7 +192,7 @@ def _panel(
     now = learned_from(law, values)
     prior = now.prior if isinstance(now, Learned) else now
     atoms = list(atoms_of(now) or ()) if isinstance(prior, Discrete) else []
-    is_shares = bool(atoms) and (not now.is_numeric or len(atoms) <= _MOST_BARS)
+    is_shares = bool(atoms) and (not now.is_numeric or len(atoms) <= _MAX_BARS)
     x = atoms if is_shares else _places(now, values, _GRID)
     conditions: list[dict[str, RawValue]] = []
     if joint is not None and name in joint.names:
@@ -200,7 +200,7 @@ def _panel(
     if joint is not None and any(conditions):
         # Distribution functions are in alphabetical order.
         x = sorted(x) if is_shares else _places(now, values, _CONDITIONAL_GRID)
-        some = even_selection(conditions, _MOST_TRIALS)
+        some = even_selection(conditions, _MAX_TRIALS)
         cdf = [[reached for _, reached in joint.cdfs_given(name, x, given)] for given in some]
         heights = np.mean(cdf, axis=0)
         heights = np.diff(heights, prepend=0.0) if is_shares else heights
@@ -208,7 +208,7 @@ def _panel(
     laws: Sequence[Marginal] = [law]
     if isinstance(law, Learned):
         before = values[: len(values) - len(tested)]
-        laws = even_selection(laws_in_turn(law, before, values[len(before) :]), _MOST_TRIALS)
+        laws = even_selection(successive_laws(law, before, values[len(before) :]), _MAX_TRIALS)
     curves = [_shares(law, x) if is_shares else _cdf(law, x) for law in laws]
     label = "assumed" if len(laws) == 1 else "learned before each trial, on average"
     ends = torch.tensor(_BAND, dtype=torch.double)
@@ -228,7 +228,7 @@ def _cdf(law: Marginal, x: Sequence[RawValue]) -> list[float]:
 
 
 def _places(law: Marginal, values: Sequence[RawValue], count: int) -> list[RawValue]:
-    """Evenly spread places that show the whole law and all values."""
+    """Return evenly spaced points that cover the distribution and all values."""
     numbers = [float(value) for value in values]
     low, high = min(law.lower, *numbers), max(law.upper, *numbers)
     return [float(place) for place in np.linspace(low, high, count)]
@@ -238,21 +238,22 @@ def _subtitle(report: InputFitReport) -> str:
     parts = [report.verdict]
     if not report.agrees:
         parts.append(
-            "Decisions rest on these laws: give the strategy new ones, or a Learned marginal."
+            "Decisions rest on these distributions: give the strategy new ones, or a Learned "
+            "marginal."
         )
     parts.append(
-        "Left: how the values were spread over the trials that did not control the input, beside "
-        "the law. Right: the same values in order of the trials; the band holds nine of ten by the "
-        "present law."
+        "Left: distribution of the values in trials that did not control the input, and the "
+        "assumed distribution. Right: the same values in order of the trials; the band has 90 % "
+        "of the present distribution."
     )
     if report.last is not None:
-        parts.append(f"The tests are of the last {report.last} trials.")
-    parts.append(f"A false alarm in any test has the chance {report.significance:g}.")
+        parts.append(f"The tests use the last {report.last} trials.")
+    parts.append(f"The probability of any false alarm is {report.significance:g}.")
     return " ".join(parts)
 
 
 def input_law_figure(inputs: Sequence[InputPanel]) -> go.Figure:
-    """Return the figure of uncontrolled inputs, a row for each: its spread left, its course right.
+    """Return the figure of uncontrolled inputs, a row for each: distribution left, course right.
 
     Args:
         inputs: At least one.
@@ -279,7 +280,7 @@ def input_law_figure(inputs: Sequence[InputPanel]) -> go.Figure:
         _add_course(Panel(figure, row, 2), one)
         if one.band is not None:
             bands.append(_across(figure.data[-1], *one.band))
-    # All at once: plotly's add_hrect goes through those that are there, for each one.
+    # All at once, since each call of plotly's add_hrect iterates over all shapes.
     figure.update_layout(shapes=bands)
     seen: set[str] = set()
     for trace in figure.data:
@@ -290,7 +291,7 @@ def input_law_figure(inputs: Sequence[InputPanel]) -> go.Figure:
 
 
 def _across(trace: Any, low: float, high: float) -> dict[str, Any]:
-    """A band over the whole width of the panel of a trace."""
+    """Return a band over the whole width of the panel of a trace."""
     return {
         "type": "rect",
         "x0": 0,
@@ -306,7 +307,7 @@ def _across(trace: Any, low: float, high: float) -> dict[str, Any]:
 
 
 def _add_distribution(panel: Panel, drawn: InputPanel) -> None:
-    """Distribution function of the law, and that of the values that were tested."""
+    """Draw the assumed and the empirical distribution function."""
     values = sorted(float(value) for value in drawn.tested)
     text = "{y:.3f} of the values up to {x:.6g}"
     x, y = list(drawn.x), list(drawn.heights)
@@ -319,7 +320,7 @@ def _add_distribution(panel: Panel, drawn: InputPanel) -> None:
 
 
 def _add_shares(panel: Panel, drawn: InputPanel) -> None:
-    """Probability and realised share of each value."""
+    """Draw the assumed probability and the observed share of each value."""
     tested, assumed = drawn.tested, dict(zip(drawn.x, drawn.heights, strict=True))
     labels = list(dict.fromkeys((*drawn.x, *tested)))
     x = [str(value) for value in labels]
@@ -335,14 +336,14 @@ def _add_shares(panel: Panel, drawn: InputPanel) -> None:
 
 
 def _category_ticks(names: Sequence[str], most: int) -> dict[str, Any]:
-    """Options of an axis of names, each written with at most so many characters."""
+    """Return the options of an axis of names, each with at most ``most`` characters."""
     names = list(dict.fromkeys(names))
     texts = [short_name(name, most) for name in names]
     return {"type": "category", "tickvals": names, "ticktext": texts}
 
 
 def _add_course(panel: Panel, drawn: InputPanel) -> None:
-    """The values in order of the trials, those that were not tested pale."""
+    """Draw the values in order of the trials; untested ones are pale."""
     name, band, values = drawn.fit.name, drawn.band, drawn.values
     is_number = band is not None or not any(isinstance(v, str | bool) for v in values)
     names = [] if is_number else [str(value) for value in values]
@@ -357,13 +358,13 @@ def _add_course(panel: Panel, drawn: InputPanel) -> None:
         color=drawn.color,
         marker={"size": 7, "opacity": opacity},
     )
-    # A title at the side would be drawn over the left panel where the figure is narrow.
+    # A title at the side would overlap the left panel of a narrow figure.
     ticks = trial_ticks(max(drawn.trial_indices) - min(drawn.trial_indices))
     panel.xaxis(title_text=f"{short_name(name, LONG_METRIC)} by trial", title_standoff=4, **ticks)
     if names:
         panel.yaxis(**_category_ticks(names, _BETWEEN))
     if band is not None:
-        # The axis would otherwise show the dots, and as much of the band as falls there.
+        # Otherwise the axis would show all dots, but only part of the band.
         numbers = [*band, *(float(value) for value in values)]
         margin = _MARGIN * ((max(numbers) - min(numbers)) or 1.0)
         panel.yaxis(range=[min(numbers) - margin, max(numbers) + margin])

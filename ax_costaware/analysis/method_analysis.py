@@ -1,6 +1,6 @@
-"""What the analyses of all methods share: what they read, whether they apply, and that they say so.
+"""Base of all analyses: inputs, applicability, and cards.
 
-Each is for the experiments of one method, or of all of them, whose method it reads from the
+An analysis is for the experiments of one method, or of all methods. It reads the method from the
 generation strategy.
 """
 
@@ -34,28 +34,28 @@ from ax_costaware.display import display_number
 from ax_costaware.methods import Method
 
 NEXT = "NEXT"
-"""Status of a last row that is about the trial that would come next."""
+"""Status of the last row, which is about the next trial."""
 
 _NUMBERS = ("expected_cost", "reported_cost", "charged", "outcome")
 
 
 @dataclass(frozen=True)
 class Objective:
-    """The objective of an experiment."""
+    """Objective of an experiment."""
 
     metric: str
-    """Name of its metric."""
+    """Name of the metric."""
 
     minimize: bool
-    """Whether lower values are better."""
+    """True if lower values are better."""
 
     @property
     def better(self) -> str:
-        """Which values are better."""
+        """Direction of better values."""
         return "lower" if self.minimize else "higher"
 
     def is_of(self, record: Mapping[str, Any]) -> bool:
-        """Whether what was recorded of a decision is of this objective, as far as it says."""
+        """Return True if the record of a decision has this objective, or names none."""
         goal = f"{'-' if self.minimize else ''}{self.metric}"
         decided = (record.get("decision") or {}).get("objective", goal)
         return bool(decided == goal and record.get("objective", self.metric) == self.metric)
@@ -63,7 +63,7 @@ class Objective:
 
 @dataclass(frozen=True)
 class Run(Generic[AnyMethod]):
-    """An experiment that a strategy of the package runs."""
+    """Experiment that a strategy of the package runs."""
 
     experiment: Experiment
     """The experiment."""
@@ -76,30 +76,30 @@ class Run(Generic[AnyMethod]):
 
     @property
     def client(self) -> tuple[Experiment, GenerationStrategy]:
-        """What the session functions take for a client."""
+        """Client for the session functions."""
         return self.experiment, self.strategy
 
     @cached_property
     def objective(self) -> Objective:
-        """The objective.
+        """Objective of the experiment.
 
         Raises:
             UserInputError: If the experiment has none.
-            UnsupportedError: If it is none that a method of the package takes.
+            UnsupportedError: If no method of the package supports it.
         """
         objective = check_optimization_config(self.experiment.optimization_config).objective
         return Objective(str(objective.metric_names[0]), bool(objective.minimize))
 
     @cached_property
     def trials(self) -> tuple[PastTrial, ...]:
-        """The trials as the method sees them, by increasing index."""
+        """Trials as the method sees them, by increasing index."""
         return past_trials(self.experiment, self.method)
 
     def problem(self) -> Problem:
-        """The next decision's problem, with the model fitted to all data.
+        """Problem of the next decision, with the model fitted to all data.
 
         Raises:
-            InputError: If the model would take an outcome for another one, as ``recommend`` does.
+            InputError: If the model would misinterpret an outcome, as for ``recommend``.
         """
         problem = fitted_problem(self.experiment, self.strategy)
         self.method.check_outcomes(problem)
@@ -111,14 +111,14 @@ class Run(Generic[AnyMethod]):
         following: Mapping[str, Any] | None = None,
         values: Sequence[str] = (),
     ) -> pd.DataFrame:
-        """The ledger as a table, with what came of the trials and what was recorded before them.
+        """Return the ledger as a table, with outcomes and parts of the records.
 
         Args:
-            recorded: Columns for parts of the decisions' records, by name the part, such as
-                ``decision.mean``; missing where a record lacks it. None for no such columns.
-            following: What would be recorded of the decision on the next trial; it has a last row
-                with the status ``NEXT`` then.
-            values: Those of these columns that are about the objective: missing, too, where the
+            recorded: Columns from the decisions' records, by name the path of a part, such as
+                ``decision.mean``; missing if a record lacks it. None for no such columns.
+            following: Record of the decision on the next trial, which becomes a last row with the
+                status ``NEXT``.
+            values: Columns of ``recorded`` that are about the objective: missing, too, if the
                 decision was for another one.
 
         Returns:
@@ -127,7 +127,7 @@ class Run(Generic[AnyMethod]):
             ``recorded``.
 
         Raises:
-            InputError: If the method does not fit a trial, as where it names no control set of it.
+            InputError: If the method does not fit a trial, for example lacks its control set.
             UnsupportedError: If a trial has several arms.
         """
         rows = [
@@ -151,16 +151,16 @@ class Run(Generic[AnyMethod]):
         return frame.join(parts)
 
     def spent(self, frame: pd.DataFrame) -> str:
-        """What was spent by the last row of such a table, and of which budget."""
+        """Return the amount spent by the last row of such a table, and the budget."""
         spent, budget = display_number(float(frame["cumulative_cost"].iloc[-1])), self.method.budget
         return spent if budget is None or math.isinf(budget) else f"{spent} of {budget:.6g}"
 
 
 class TableCard(MarkdownAnalysisCard):
-    """A card whose text is a table, as HTML.
+    """Card with an HTML table.
 
-    Ax stores and reloads it as what it derives from. Its own text is put into a card with a
-    ``div`` that is never closed (ax-platform 1.3.1), so that the cards after it are drawn inside.
+    Ax stores and reloads it as its base class. The body of that class leaves a ``div`` open
+    (ax-platform 1.3.1), so that later cards would be drawn inside.
     """
 
     def _body_html(self, depth: int) -> str:
@@ -168,20 +168,21 @@ class TableCard(MarkdownAnalysisCard):
 
 
 class MethodAnalysis(Analysis, Generic[AnyMethod]):
-    """An analysis of the experiments of one method."""
+    """Analysis of the experiments of one method."""
 
     title: ClassVar[str]
-    """What its cards are called."""
+    """Title of the cards."""
 
     method_class: type[AnyMethod]
-    """The class of the method; ``Method`` for an analysis of any."""
+    """Class of the method; ``Method`` for an analysis of any method."""
 
     needs_outcomes: ClassVar[bool] = True
-    """Whether it waits for a trial with data for the objective; else for any trial."""
+    """True if the analysis needs a trial with data for the objective; otherwise any trial
+    suffices."""
 
     @classmethod
-    def is_about(cls, method: Method) -> bool:
-        """Whether it has something to say of experiments of a method, once there are trials."""
+    def applies_to(cls, method: Method) -> bool:
+        """Return True if the analysis applies to experiments of a method."""
         return isinstance(method, cls.method_class)
 
     @final
@@ -191,7 +192,7 @@ class MethodAnalysis(Analysis, Generic[AnyMethod]):
         generation_strategy: GenerationStrategy | None = None,
         adapter: Adapter | None = None,
     ) -> str | None:
-        """Why the analysis cannot be computed yet; None if it can."""
+        """Return the reason why the analysis cannot be computed yet; None if it can."""
         if experiment is None:
             return str(validate_experiment(experiment))
         if generation_strategy is None:
@@ -209,13 +210,13 @@ class MethodAnalysis(Analysis, Generic[AnyMethod]):
         generation_strategy: GenerationStrategy | None = None,
         adapter: Adapter | None = None,
     ) -> AnalysisCardBase:
-        """The card, with what it shows and its data frame; of an overview all cards.
+        """Return the card with its data frame; for an overview all cards.
 
         Args:
-            experiment: The experiment; for a card it needs at least one trial, with data where a
-                model is asked.
+            experiment: The experiment; a card needs at least one trial, with data if it uses a
+                model.
             generation_strategy: The strategy of the method.
-            adapter: Not used: what is fitted is fitted to all data of the experiment.
+            adapter: Not used, since models are fitted to all data of the experiment.
 
         Raises:
             UserInputError: If the analysis cannot be computed yet, or not for this strategy.
@@ -229,7 +230,7 @@ class MethodAnalysis(Analysis, Generic[AnyMethod]):
     def card_or_reason(
         self, experiment: Experiment | None, strategy: GenerationStrategy | None
     ) -> AnalysisCardBase | str:
-        """The card, or why it cannot be computed yet."""
+        """Return the card, or the reason why it cannot be computed yet."""
         reason = self.validate_applicable_state(experiment, strategy)
         if reason is not None or experiment is None or strategy is None:
             return str(reason)
@@ -240,7 +241,7 @@ class MethodAnalysis(Analysis, Generic[AnyMethod]):
         return Run(experiment, strategy, method_of_class(strategy, self.method_class))
 
     def _missing(self, run: Run[AnyMethod]) -> str | None:
-        """What the analysis needs of the experiment and does not find; None if nothing.
+        """Return what the experiment lacks for the analysis; None if nothing.
 
         Raises:
             InputError: If the method does not fit a trial.
@@ -255,12 +256,12 @@ class MethodAnalysis(Analysis, Generic[AnyMethod]):
 
     @abstractmethod
     def _card(self, run: Run[AnyMethod]) -> AnalysisCardBase:
-        """The card of an experiment that it applies to."""
+        """Return the card of an applicable experiment."""
 
     def _card_of(
         self, subtitle: str, frame: pd.DataFrame, shown: go.Figure | str, warning: str = ""
     ) -> AnalysisCard:
-        """A card that shows a figure, or a table as HTML, with its data; the title may warn."""
+        """Return a card with a figure, or an HTML table, and its data; the title may warn."""
         parts: dict[str, Any] = {
             "name": type(self).__name__,
             "title": self.title + warning,

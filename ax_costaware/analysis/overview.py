@@ -1,6 +1,6 @@
-"""Every card of a method in one call: ``overview``, and the Ax analysis behind it.
+"""All cards of a method in one call: ``overview``, and the Ax analysis behind it.
 
-What can be shown yet is shown; what cannot is named with the reason.
+Cards that cannot be computed yet are listed with the reason.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ _ANALYSES: tuple[type[MethodAnalysis[Any]], ...] = (
     DecisionAnalysis,
     InputLawAnalysis,
 )
-"""In the order in which they are shown."""
+"""Analyses in the order of their cards."""
 
-_LEAST_WIDTH_PIXELS = 620
-"""A figure scrolls sideways in its card where the page is narrower."""
+_MIN_WIDTH_PIXELS = 620
+"""Smallest width of a figure; on narrower pages it scrolls sideways."""
 
 _STYLE = f"""
 body {{ font-family: system-ui, sans-serif; color: #222; background: #f6f6f6; margin: 0; }}
@@ -66,7 +66,7 @@ section {{ background: white; border: 1px solid #ddd; border-radius: 8px; paddin
 section > p {{ margin: 0 0 8px; color: #555; font-size: 0.92em; line-height: 1.4;
   overflow-wrap: anywhere; }}
 .figure {{ overflow-x: auto; }}
-.figure > div {{ min-width: {_LEAST_WIDTH_PIXELS}px; }}
+.figure > div {{ min-width: {_MIN_WIDTH_PIXELS}px; }}
 details {{ margin-top: 8px; font-size: 0.85em; }}
 summary {{ cursor: pointer; color: #0b57a4; }}
 .data {{ overflow: auto; max-height: 420px; }}
@@ -78,10 +78,10 @@ pre {{ overflow-x: auto; }}
 
 @final
 class CostAwareOverview(MethodAnalysis[Method]):
-    """All cards of the experiment's method, as one group, whatever state it is in.
+    """All cards of the experiment's method, as one group, in any state of the experiment.
 
-    For ``client.compute_analyses([CostAwareOverview()])``. It is never the cause of an error: a
-    card that cannot be computed yet is named with the reason.
+    For ``client.compute_analyses([CostAwareOverview()])``. It raises no error: a card that cannot
+    be computed yet is listed with the reason.
     """
 
     title = "Overview"
@@ -96,7 +96,7 @@ class CostAwareOverview(MethodAnalysis[Method]):
             name=type(self).__name__,
             title=f"{self.title} of {experiment.name}" if experiment.has_name else self.title,
             subtitle=f"All cards of {run.method.known_as}, computed with all data reported so far.",
-            children=[_card(kind(), run) for kind in _ANALYSES if kind.is_about(run.method)],
+            children=[_card(kind(), run) for kind in _ANALYSES if kind.applies_to(run.method)],
         )
 
 
@@ -104,19 +104,19 @@ class CostAwareOverview(MethodAnalysis[Method]):
 def overview(
     client: SessionClient, path: str | os.PathLike[str] | None = None
 ) -> list[AnalysisCard]:
-    """Every card of the client's method: what to deploy, where the money went, and why.
+    """Return all cards of the client's method: recommendation, account, and decisions.
 
     The model is fitted to all data reported so far. Nothing in the experiment changes. Cards that
-    cannot be computed yet are ``NotApplicableStateAnalysisCard`` and hold the reason.
+    cannot be computed yet are ``NotApplicableStateAnalysisCard`` with the reason.
 
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
-        path: Where to write all cards as one HTML page that needs nothing else, no network either;
-            a file that is there already is replaced. None: nothing is written.
+        path: File for all cards as one HTML page without external resources; an existing file is
+            replaced. None: no file.
 
     Raises:
-        UserInputError: If the client has no experiment or no strategy of this package, or ``path``
-            is in no folder.
+        UserInputError: If the client has no experiment or no strategy of this package, or the
+            folder of ``path`` does not exist.
     """
     session = open_session(client)
     target = _checked_path(path)
@@ -139,7 +139,7 @@ def _checked_path(path: str | os.PathLike[str] | None) -> Path | None:
 
 
 def _card(analysis: MethodAnalysis[Any], run: Run[Method]) -> AnalysisCardBase:
-    """The card, or one that says why there is none."""
+    """Return the card, or one with the reason why there is none."""
     try:
         found = analysis.card_or_reason(run.experiment, run.strategy)
         if not isinstance(found, str):
@@ -161,7 +161,7 @@ def _card(analysis: MethodAnalysis[Any], run: Run[Method]) -> AnalysisCardBase:
 
 
 def _page(group: AnalysisCardBase) -> str:
-    """Cards as one HTML page that needs nothing else: plotly is in it once, and so are all data."""
+    """Return cards as one self-contained HTML page, with plotly and all data."""
     computed = datetime.now().strftime("%Y-%m-%d %H:%M")
     sections = "\n".join(_section(card) for card in group.flatten())
     return (
@@ -183,7 +183,7 @@ def _section(card: AnalysisCard) -> str:
 
 
 def _body(card: AnalysisCard) -> str:
-    """A figure with its data folded away, a table, or the text of an error."""
+    """Return a figure with its data folded away, a table, or the text of an error."""
     if isinstance(card, PlotlyAnalysisCard):
         figure = card.get_figure()
         html = figure.to_html(

@@ -1,8 +1,8 @@
-"""What would have been recommended after each trial, and what it is worth by the model of today.
+"""Recommendation after each trial, and its value under the final model.
 
-The model of an earlier time is today's model without the later observations: hyperparameters and
-standardisation of the outcomes stay as they are, so that a step costs one optimisation of the
-posterior mean and no fit. The laws of the inputs are those of today, too. All values are
+The model at an earlier time is the final model without the later observations. Hyperparameters and
+the standardization of the outcomes stay the same, so that a step costs one optimization of the
+posterior mean and no fit. The distributions of the inputs are the final ones, too. All values are
 expectations of the objective over the uncontrolled inputs, in the objective's unit and sign.
 """
 
@@ -26,12 +26,12 @@ from ax_costaware.methods.control_sets.rules.rule import maximal, proper_superse
 Item = TypeVar("Item")
 
 MAX_REPLAYED = 40
-"""Trials after which the recommendation is worked out; of a longer experiment an even selection,
-which always has the first and the last."""
+"""Largest number of trials with a recommendation; of more, an even selection with the first and the
+last."""
 
 
 class ExpectedValue(NamedTuple):
-    """An expected objective with the control set that gives it."""
+    """Expected objective with its control set."""
 
     control_set: str
     mean: float
@@ -39,7 +39,7 @@ class ExpectedValue(NamedTuple):
 
 
 def expected_values(space: QuerySpace, points: Tensor, sets: Sequence[int]) -> list[ExpectedValue]:
-    """Expected objective of some control sets, by index, each set as at one of ``n x d`` points."""
+    """Return the expected objective of control sets, by index, each at one of ``n x d`` points."""
     names = [space.method.names[i] for i in sets]
     moments = space.problem.scale.moments(*space.expectations(points, sets))
     return [
@@ -49,11 +49,13 @@ def expected_values(space: QuerySpace, points: Tensor, sets: Sequence[int]) -> l
 
 
 def recommendations(space: QuerySpace) -> dict[int, ExpectedValue]:
-    """By trial index, the recommendation after that trial, valued with all data.
+    """Return the recommendation after each trial, by trial index, valued with all data.
 
-    The last is the current recommendation. For a surrogate that is no ``SingleTaskGP`` the last is
-    all there is: taking observations back is specific to the model. So it is with outcome
-    constraints, of which what was known then is not worked out.
+    The last is the current recommendation. It is the only one
+
+    - for a surrogate that is no ``SingleTaskGP``, since removing observations is specific to the
+      model;
+    - with outcome constraints, whose earlier models are not computed.
     """
     problem, method, model = space.problem, space.method, space.problem.model
     rows = np.array([trial.index for trial in problem.observed])
@@ -71,24 +73,24 @@ def recommendations(space: QuerySpace) -> dict[int, ExpectedValue]:
 
 
 def largest_control_sets(method: ControlSets) -> list[int]:
-    """Indices of the control sets within no other: the best expected value is among theirs.
+    """Return the indices of control sets that no other contains.
 
-    Whatever a control set achieves, a set that controls more can achieve at least as well.
+    The best expected value is among theirs: a superset can do at least as well.
     """
     contained = proper_supersets([frozenset(s.parameters) for s in method.control_sets])
     return maximal(contained, range(len(contained)))
 
 
 def even_selection(items: Sequence[Item], count: int) -> list[Item]:
-    """At most ``count`` >= 2 of the items, evenly spread, the first and the last included."""
+    """Return at most ``count`` >= 2 items, evenly spaced, with the first and the last."""
     positions = np.linspace(0, len(items) - 1, min(len(items), count)).round().astype(int)
     return [items[position] for position in positions]
 
 
 def without_later(model: SingleTaskGP, keep: Tensor) -> SingleTaskGP:
-    """A copy of an exact GP that has seen only some observations.
+    """Return a copy of an exact GP with some of its observations.
 
-    Hyperparameters, and the transforms of inputs and outcomes, stay those of ``model``.
+    Hyperparameters, and the transforms of inputs and outcomes, are those of ``model``.
 
     Args:
         model: The GP, in evaluation mode.

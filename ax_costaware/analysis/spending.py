@@ -1,8 +1,7 @@
-"""Where the money went: what every trial was charged, and what is left of the budget.
+"""Ax analysis of the account: charge of every trial, and remaining budget.
 
-An Ax analysis for the experiments of every method. It shows the ledger
-(``ax_costaware.core.account``), which needs no model and no outcome. Costs are in the user's own
-unit.
+It applies to every method. It shows the ledger (``ax_costaware.core.account``), which needs no
+model and no outcome. Costs are in the user's own unit.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ from ax_costaware.core.method import Method
 from ax_costaware.session.spending import Spending, origin_of, spending
 
 _HEIGHT_PIXELS = 480
-"""A card shows as much without scrolling."""
+"""Height that a card shows without scrolling."""
 
 _MANY = 60
-"""Trials above which marks are smaller."""
+"""Number of trials above which marks are smaller."""
 
 _PATTERNS = {"reserved": ".", "failed": "x", "stopped early": "/"}
 """Patterns of bars."""
@@ -46,45 +45,45 @@ _PATTERNS = {"reserved": ".", "failed": "x", "stopped early": "/"}
 
 @final
 class SpendingAnalysis(MethodAnalysis[Method]):
-    """What each trial was charged, on what it was spent, and how far the budget is used up.
+    """Charge and purpose of each trial, and use of the budget.
 
     The card's data frame has one row per trial, by trial index: the columns of
     ``spending(client).to_frame()``, and
 
-    - ``spent_on``: the control set, the level of a tree, whether fidelities are at the target, else
-      whether the trial is initial, was chosen by the model, or was attached;
-    - ``cumulative_cost``: what this and all earlier trials were charged.
+    - ``spent_on``: the control set, the level of a tree, or if fidelities are at the target;
+      otherwise the origin of the trial (initial, chosen by the model, attached);
+    - ``cumulative_cost``: charge of this and all earlier trials.
     """
 
-    title = "Where the money went"
+    title = "Budget and charges"
     method_class = Method
     needs_outcomes = False
 
     def _card(self, run: Run[Method]) -> AnalysisCard:
         paid, method = spending(run.client), run.method
         frame = paid.to_frame()
-        # A trial that has ended may have come less far than was planned.
+        # A trial may end at a lower fidelity than planned.
         rows = [trial.parameters if trial.is_live else trial.inputs for trial in run.trials]
         frame["spent_on"] = [
             (method.group_of(row) if row else None) or origin_of(entry)
             for row, entry in zip(rows, paid.entries, strict=True)
         ]
         frame["cumulative_cost"] = frame["charged"].cumsum()
-        # Control sets as declared, levels from coarse to fine.
+        # Control sets in declared order, levels from coarse to fine.
         figure = spending_figure(frame, method.groups(), method.budget, method.cost_metric)
         return self._card_of(_subtitle(paid, frame), frame, figure)
 
 
 def _subtitle(paid: Spending, frame: pd.DataFrame) -> str:
     parts = [str(paid).splitlines()[0]]
-    named = _told_apart(frame)
+    named = _groups(frame)
     groups = frame.groupby(named)["charged"].agg(["size", "sum"])
     by_cost = groups.sort_values("sum", ascending=False, kind="stable")
     shares = [
         f"{row['sum']:.6g} in {int(row['size'])} trial{'' if row['size'] == 1 else 's'} ({name})"
         for name, row in by_cost.iterrows()
     ]
-    parts.append(f"By what it was spent on: {'; '.join(shares)}.")
+    parts.append(f"By purpose: {'; '.join(shares)}.")
     without = [
         (frame["status"] == TrialStatus.FAILED.name, "failed"),
         (frame["skipped"], "were not measured"),
@@ -97,10 +96,10 @@ def _subtitle(paid: Spending, frame: pd.DataFrame) -> str:
                 f"{f', and cost {cost:.6g}' if cost else ', free of charge'}."
             )
     parts.append(
-        "Above, the sum of all charges so far; below, what each trial was charged: what was "
-        "reported, else what was expected of it, which an unfinished trial reserves."
+        "Above, the sum of all charges so far; below, the charge of each trial: its reported "
+        "cost, else its expected cost, which an unfinished trial reserves."
         + (
-            " A dash is what was expected where another cost was reported."
+            " A dash is the expected cost, if a different cost was reported."
             if _differs(frame).any()
             else ""
         )
@@ -109,15 +108,15 @@ def _subtitle(paid: Spending, frame: pd.DataFrame) -> str:
 
 
 def _differs(frame: pd.DataFrame) -> pd.Series:
-    """Where another cost was reported than was expected, but for rounding."""
+    """Return True for trials whose reported cost differs from the expected one."""
     expected, reported = frame["expected_cost"], frame["reported_cost"]
     return expected.notna() & reported.notna() & ~np.isclose(expected, reported, 1e-6, 0.0)
 
 
-def _told_apart(frame: pd.DataFrame) -> pd.Series:
-    """What each trial was spent on, by no more names than there are colours.
+def _groups(frame: pd.DataFrame) -> pd.Series:
+    """Return the group of each trial, with no more groups than colours.
 
-    Where there are more, as with dozens of control sets, the dearest have a name each.
+    If there are more, as with dozens of control sets, the most expensive ones have their own group.
     """
     spent_on = frame["spent_on"]
     by_cost = frame.groupby("spent_on", sort=False)["charged"].sum()
@@ -130,13 +129,13 @@ def _told_apart(frame: pd.DataFrame) -> pd.Series:
 def spending_figure(
     frame: pd.DataFrame, groups: Sequence[str], budget: float | None, cost_metric: str | None
 ) -> go.Figure:
-    """The figure of a frame made by ``SpendingAnalysis``.
+    """Return the figure of a frame made by ``SpendingAnalysis``.
 
     Args:
         frame: One row per trial, with the columns that ``SpendingAnalysis`` documents.
-        groups: What comes first of that on which trials were spent, in the order of the colours.
+        groups: First groups of ``spent_on``, in the order of the colours.
         budget: Total budget, drawn as a horizontal line; None for none.
-        cost_metric: The metric in which costs are reported; None where they are known beforehand.
+        cost_metric: The metric of learned costs; None for declared costs.
     """
     figure = panels(_HEIGHT_PIXELS, legend=-0.15, top=40, shared_xaxes=True, vertical_spacing=0.07)
     upper, lower = Panel(figure), Panel(figure, 2)
@@ -161,13 +160,13 @@ def spending_figure(
         lower.dots(rows, "trial_index", "charged", name, text, color=RED, marker=mark)
     if budget is not None:
         figure.add_hline(y=budget, annotation_position="top left", **BUDGET, **upper.place)
-    # Room for the name of the line.
+    # Leave room for the label of the line.
     top = 1.12 * max(float(frame["cumulative_cost"].max()), budget or 0.0)
     upper.yaxis(
         title_text=cost_title("Spent so far", cost_metric, upright=True),
         range=[0, top] if top > 0 else None,
     )
-    # Room for the marks of trials that were charged nothing.
+    # Leave room for the marks of free trials.
     largest = float(frame[["charged", "expected_cost"]].max().max())
     room = [-0.06 * largest, 1.06 * largest] if largest > 0 else None
     lower.yaxis(title_text=cost_title("Charged", cost_metric, upright=True), range=room)
@@ -177,7 +176,7 @@ def spending_figure(
 
 
 def _add_total(panel: Panel, frame: pd.DataFrame) -> None:
-    """The sum of all charges by the end of each trial."""
+    """Draw the sum of all charges after each trial."""
     steps = pd.concat([frame.iloc[:1].assign(cumulative_cost=0.0), frame, frame.iloc[-1:]])
     # A step at the left side of each bar below, and the end of the last one.
     places = steps["trial_index"] - 0.5
@@ -188,13 +187,13 @@ def _add_total(panel: Panel, frame: pd.DataFrame) -> None:
 
 
 def _add_bars(panel: Panel, frame: pd.DataFrame, groups: Sequence[str]) -> None:
-    """A bar for each trial, in the colour of what it was spent on, and what all that means."""
-    named = _told_apart(frame)
+    """Draw a bar for each trial, in the colour of its group, and the legend."""
+    named = _groups(frame)
     groups = [group for group in groups if (named == group).any()]
     groups += [other for other in dict.fromkeys(named) if other not in groups]
     names = short_names(groups)
     ended = frame["status"].map(_ended)
-    # Initial trials are pale, unless what they were spent on says so already.
+    # Initial trials are pale, unless their group is "initial".
     is_pale = frame["initial"].astype(bool) & (frame["spent_on"] != "initial")
     legend = []
     for position, group in enumerate(groups):
@@ -218,12 +217,12 @@ def _add_bars(panel: Panel, frame: pd.DataFrame, groups: Sequence[str]) -> None:
         legend.append((name, "", color))
     legend += [(how, shape, GREY) for how, shape in _PATTERNS.items() if how in set(ended)]
     if is_pale.any():
-        # A legend takes no notice of an opacity.
+        # A legend ignores the opacity.
         legend.append(("initial (pale)", "", pale(GREY, PALE)))
     for name, shape, color in legend:
         marker = {"color": color, "pattern": _pattern(shape)}
         panel.entry("bar", name, marker=marker)
-    # On top of a trial's bar, what its failed attempts were charged.
+    # The charge of failed attempts is on top of a trial's bar.
     text = "trial {x}: {y:.6g} of the {charged:.6g} charged went into attempts that failed"
     lost = frame[frame["lost"] > 0]
     panel.add("bar", lost, "trial_index", "lost", "failed attempts", text, marker_color=RED)
@@ -234,6 +233,6 @@ def _pattern(shape: str | Sequence[str]) -> dict[str, Any]:
 
 
 def _ended(status: str) -> str:
-    """How a trial ended that was not completed, as the legend calls it."""
+    """Return the legend's name for the status of a trial that was not completed."""
     other = "" if TrialStatus[status].is_terminal else "reserved"
     return {"FAILED": "failed", "EARLY_STOPPED": "stopped early"}.get(status, other)

@@ -1,11 +1,10 @@
-"""Whether another trial is worth its price, and how that came about: an Ax analysis.
+"""Ax analysis of the stopping rule: index and incumbent over time.
 
-Before each of its decisions a cost-aware strategy recorded the largest Gittins index of the trials
-that it could run and the incumbent, the best posterior mean at a trial that was run; an index that
-is no better than the incumbent means that no trial is expected to repay its cost (Xie et al. 2024,
-"Cost-aware Bayesian Optimization via the Pandora's Box Gittins Index"). The analysis shows this
-record, with the same two for the next trial as they are now. Costs are in the user's own unit,
-values in the objective's unit and sign.
+A cost-aware strategy records, before each decision, the largest Gittins index of the affordable
+trials and the incumbent: the best posterior mean at an evaluated point. If the index is no better
+than the incumbent, no trial is worth its cost (Xie et al. 2024, "Cost-aware Bayesian Optimization
+via the Pandora's Box Gittins Index"). The analysis shows these records, and both values for the
+next trial. Costs are in the user's own unit, values in the objective's unit and sign.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from ax_costaware.methods.gittins import CostAware
 from ax_costaware.session.should_stop import StopAssessment, should_stop
 
 _TWO_SIDED_95 = 1.959963984540054
-"""Standard deviations on either side of a normal mean that hold 95 % of it."""
+"""Half-width of the 95 % interval of a standard normal variable."""
 
 _RECORDED = {
     name: f"decision.{name}"
@@ -51,31 +50,29 @@ _RECORDED = {
 _HEIGHT_PIXELS = 660
 
 _MANY = 60
-"""Decisions above which a line has no dot for each."""
+"""Number of decisions above which a line has no dots."""
 
 _REACH = 1.5
-"""How far a value axis extends to outlying values, in multiples of the span that matters."""
+"""Extent of a value axis beyond the relevant values, in multiples of their span."""
 
 
 @final
 class StoppingAnalysis(MethodAnalysis[CostAware]):
-    """Why a cost-aware strategy stopped, or has not; what it found, and how well it knew the costs.
+    """Stopping decision of a cost-aware strategy, its outcomes, and its cost predictions.
 
     The card's data frame has one row per trial, by trial index, and a last one with the status
-    ``NEXT`` for the trial that would come next:
+    ``NEXT`` for the next trial:
 
     - ``trial_index``, ``initial``, ``status``, ``charged``, ``reported_cost``: as in the ledger;
-    - ``cumulative_cost``: what this and all earlier trials were charged;
-    - ``outcome``, ``best_outcome``: reported objective (NaN without), and the best one so far, of
-      those that kept to the outcome constraints;
-    - ``index``, ``incumbent``, ``lambda``: as the strategy recorded them before it decided on the
-      trial, in the last row as they are now; NaN for trials that its model did not choose, or
-      chose for another objective. With another acquisition function than the index they say what
-      the index would have been;
-    - ``expected_cost``: what the trial was expected to cost;
-    - ``cost_median``, ``cost_lower``, ``cost_upper``: what a learned cost was as likely to be above
-      as below, and the interval in which it was predicted to lie with a probability of 95 %; NaN
-      where nothing was predicted.
+    - ``cumulative_cost``: charge of this and all earlier trials;
+    - ``outcome``, ``best_outcome``: reported objective (NaN without), and the best feasible one so
+      far;
+    - ``index``, ``incumbent``, ``lambda``: as recorded before the decision on the trial, in the
+      last row the present ones; NaN for trials that the model did not choose, or chose for another
+      objective. With another acquisition function ``index`` is the index that it would have had;
+    - ``expected_cost``: expected cost of the trial;
+    - ``cost_median``, ``cost_lower``, ``cost_upper``: median and 95 % interval of a learned cost;
+      NaN if nothing was predicted.
     """
 
     title = "Is another trial worth its price?"
@@ -91,12 +88,12 @@ class StoppingAnalysis(MethodAnalysis[CostAware]):
 def _frame(run: Run[CostAware], assessment: StopAssessment) -> pd.DataFrame:
     now = {"index": assessment.index, "incumbent": assessment.incumbent, "lambda": assessment.lmbda}
     frame = run.frame({**_RECORDED, "change": "switching_cost"}, now, list(now))
-    # Decisions of another method have no index, and may have an incumbent that is something else.
+    # Decisions of another method have no index, and maybe an incumbent of another meaning.
     frame.loc[frame["index"].isna() & (frame["status"] != NEXT), ["incumbent", "lambda"]] = np.nan
-    outcome, minimize = frame["outcome"].where(_kept(run, frame)), run.objective.minimize
+    outcome, minimize = frame["outcome"].where(_are_feasible(run, frame)), run.objective.minimize
     frame["best_outcome"] = (outcome.cummin() if minimize else outcome.cummax()).ffill()
     mean, deviation = frame["cost_log_mean"], frame["cost_log_sd"]
-    change = frame["change"].fillna(0.0)  # known, on top of what is learned
+    change = frame["change"].fillna(0.0)  # known, in addition to the learned cost
     frame["cost_median"] = np.exp(mean) + change
     frame["cost_lower"] = np.exp(mean - _TWO_SIDED_95 * deviation) + change
     frame["cost_upper"] = np.exp(mean + _TWO_SIDED_95 * deviation) + change
@@ -105,8 +102,8 @@ def _frame(run: Run[CostAware], assessment: StopAssessment) -> pd.DataFrame:
     return frame[[*columns, "expected_cost", "cost_median", "cost_lower", "cost_upper"]]
 
 
-def _kept(run: Run[CostAware], frame: pd.DataFrame) -> pd.Series:
-    """Whether what each trial reported keeps to the outcome constraints."""
+def _are_feasible(run: Run[CostAware], frame: pd.DataFrame) -> pd.Series:
+    """Return True for trials whose outcomes satisfy the constraints."""
     kept = pd.Series(True, frame.index)
     for constraint in constraints_of(run.experiment.optimization_config):
         values = values_in_data(run.experiment, constraint.metric)
@@ -117,19 +114,19 @@ def _kept(run: Run[CostAware], frame: pd.DataFrame) -> pd.Series:
 def _subtitle(frame: pd.DataFrame, run: Run[CostAware], assessment: StopAssessment) -> str:
     subtitle = (
         f"{assessment.reason} Spent {run.spent(frame)}. The index is the value at "
-        "which the most promising trial would only just repay its cost; the incumbent is the best "
-        "expected value of a trial that was run. Both stand as they were before each decision, by "
-        "the model of the time."
+        "which the most promising trial would just repay its cost; the incumbent is the best "
+        "posterior mean at an evaluated point. Both are as of each decision, by the model of the "
+        "time."
     )
     if constraints_of(run.experiment.optimization_config):
         subtitle += (
-            " They are of what is likely to keep to the outcome constraints, and the best outcome "
-            "is one that did."
+            " They are of points that are likely to be feasible, and the best outcome is a "
+            "feasible one."
         )
     if frame["cost_lower"].notna().any():
         subtitle += (
-            " A bar is the interval in which the learned model expected the cost of a trial to lie "
-            "with a probability of 95 %, before it was run; on the dotted line it would be right."
+            " A bar is the 95 % interval of a trial's cost by the cost model before the trial; on "
+            "the dotted line the prediction is exact."
         )
     return subtitle
 
@@ -137,20 +134,19 @@ def _subtitle(frame: pd.DataFrame, run: Run[CostAware], assessment: StopAssessme
 def stopping_figure(
     frame: pd.DataFrame, objective: Objective, method: CostAware, stop: bool
 ) -> go.Figure:
-    """The figure of a frame made by ``StoppingAnalysis``.
+    """Return the figure of a frame made by ``StoppingAnalysis``.
 
-    Upper panel: before each decision, the largest Gittins index of any trial that could be run,
-    beside the incumbent. The index is the value at which a trial would only just repay its cost, so
-    the search pays for as long as it is the better of the two. Lower left: outcomes over the cost
-    spent. Lower right, where costs are learned: the interval in which the cost of each trial was
-    predicted to lie, beside what was reported.
+    Upper panel: the largest Gittins index and the incumbent before each decision. The index is the
+    value at which a trial would just repay its cost, so the search continues as long as it is
+    better than the incumbent. Lower left: outcomes over the cost spent. Lower right, if costs are
+    learned: predicted interval of each trial's cost over its reported cost.
 
     Args:
         frame: One row per trial and one for the next, with the columns that ``StoppingAnalysis``
             documents.
         objective: The objective.
-        method: Says whether costs are learned, and what the budget is.
-        stop: Whether there should be no further trial.
+        method: The method, with its budget and its cost model.
+        stop: True if there should be no further trial.
     """
     predicted = frame.dropna(subset=["cost_lower", "cost_upper", "reported_cost"])
     learned = not predicted.empty
@@ -181,7 +177,7 @@ def stopping_figure(
 
 
 def _add_decisions(panel: Panel, frame: pd.DataFrame, cost: str, stop: bool) -> None:
-    """Index and incumbent before each decision, and as they are now."""
+    """Draw index and incumbent before each decision, and the present ones."""
     rows = frame.dropna(subset=["incumbent"])
     for name, column, color in (
         ("largest Gittins index", "index", BLUE),
@@ -215,7 +211,7 @@ def _add_decisions(panel: Panel, frame: pd.DataFrame, cost: str, stop: bool) -> 
 def _add_outcomes(
     panel: Panel, frame: pd.DataFrame, objective: Objective, method: CostAware
 ) -> None:
-    """Outcomes and the best of them so far over the cost spent."""
+    """Draw outcomes and the best one so far over the cost spent."""
     rows = frame.dropna(subset=["outcome"])
     outcome = rows["outcome"]
     panel.dots(
@@ -233,7 +229,7 @@ def _add_outcomes(
     steps = {"line_shape": "hv", "line_dash": "dot"}
     best = rows.dropna(subset=["best_outcome"])
     panel.line(best, x, "best_outcome", name, text, color=DARK, **steps)
-    # What matters is how the better half of the trials compares.
+    # The axis resolves the better half of the trials.
     middle = outcome.median()
     axis = _value_range(
         outcome, outcome[outcome <= middle if objective.minimize else outcome >= middle]
@@ -248,7 +244,7 @@ def _add_outcomes(
 
 
 def _add_calibration(panel: Panel, rows: pd.DataFrame, inside: pd.Series, cost: str) -> None:
-    """The predicted 95 % interval of each trial's cost over the reported cost."""
+    """Draw the predicted 95 % interval of each trial's cost over the reported cost."""
     for name, chosen, color in (("inside", rows[inside], BLUE), ("outside", rows[~inside], RED)):
         lower, middle, upper = (chosen[f"cost_{at}"] for at in ("lower", "median", "upper"))
         panel.dots(
@@ -273,15 +269,15 @@ def _add_calibration(panel: Panel, rows: pd.DataFrame, inside: pd.Series, cost: 
 
 
 def _hidden(values: pd.Series, axis: list[float] | None, name: str) -> str:
-    """How many values are beyond the axis, for its title."""
+    """Return the number of values beyond the axis, for its title."""
     hidden = 0 if axis is None else int((~values.dropna().between(*axis)).sum())
     return f"<br>({hidden} {name}{'' if hidden == 1 else 's'} beyond the axis)" if hidden else ""
 
 
 def _value_range(values: pd.Series, matter: pd.Series) -> list[float] | None:
-    """An axis that shows all that matters, and of the other values what fits at that scale.
+    """Return the range of an axis with all relevant values, and others that fit at this scale.
 
-    One classifier that learned nothing would otherwise press all the others into one line.
+    One outlier, such as a classifier that learned nothing, would otherwise compress the others.
     """
     values, matter = values.dropna(), matter.dropna()
     if matter.empty:

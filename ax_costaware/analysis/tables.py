@@ -1,7 +1,7 @@
-"""Tables, as Ax analyses of every method: what to deploy, and what was decided and why.
+"""Ax analyses as tables for every method: the recommendation, and all decisions.
 
-They show what ``ax_costaware.recommend`` says, and what ``ax_costaware.query`` says of each trial
-beside what came of it. Costs are in the user's own unit, values in the objective's unit and sign.
+They show ``ax_costaware.recommend``, and ``ax_costaware.query`` of each trial with its outcome.
+Costs are in the user's own unit, values in the objective's unit and sign.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from ax_costaware.display import display_number, display_values
 from ax_costaware.session.query import query
 from ax_costaware.session.recommendation import Recommendation, recommend
 
-_MOST_ROWS = 11
+_MAX_ROWS = 11
 
-_MOST_OF_ERROR = 200
-"""Characters of an error that the table shows; the data frame has all."""
+_MAX_ERROR_LENGTH = 200
+"""Length of an error in the table; the data frame has all of it."""
 
 _CELL = "padding:3px 8px;vertical-align:top;border-bottom:1px solid #ddd;"
 _WRAP = "overflow-wrap:anywhere;min-width:"
 _ROOM = ((60, 22), (20, 11))
-"""Characters from which a text gets room to wrap in, and how much of it, in em."""
+"""Lengths from which a text may wrap, with the smallest width, in em."""
 
 
 @final
 class RecommendationAnalysis(MethodAnalysis[Method]):
-    """The recommendation and its alternatives, with what to expect of each.
+    """Recommendation and its alternatives, with expected values and costs.
 
-    The card's data frame has one row for each, best first, ten alternatives at most:
+    The card's data frame has one row for each, best first, with ten alternatives at most:
 
     - ``control_set`` (None for a method without), ``set``: the values to set, as text;
     - ``expected_value``, ``standard_deviation``: of the objective, by the present model;
-    - ``expected_cost``: of a trial there; NaN where nothing is known of it, or it is no trial;
-    - ``feasibility``: probability that all outcome constraints hold; NaN where there are none.
+    - ``expected_cost``: of a trial there; NaN if it is not known, or the deployment is no trial;
+    - ``feasibility``: probability that all outcome constraints hold; NaN without constraints.
     """
 
     title = "What to deploy"
@@ -51,13 +51,13 @@ class RecommendationAnalysis(MethodAnalysis[Method]):
 
     def _card(self, run: Run[Method]) -> AnalysisCard:
         best, objective = recommend(run.client), run.objective
-        frame = deployments((best, *best.alternatives)[:_MOST_ROWS])
+        frame = deployments((best, *best.alternatives)[:_MAX_ROWS])
         text = _recommended(frame, objective, run.method)
         return self._card_of(text, frame, _recommendations(frame, objective.metric))
 
 
 def deployments(found: Sequence[Recommendation]) -> pd.DataFrame:
-    """What could be deployed, a row for each; see ``RecommendationAnalysis``."""
+    """Return the possible deployments, a row for each; see ``RecommendationAnalysis``."""
     names = ["control_set", "expected_value", "standard_deviation", "expected_cost", "feasibility"]
     rows = [[getattr(one, name) for name in names] for one in found]
     frame = pd.DataFrame(rows, columns=names).astype({"expected_cost": float, "feasibility": float})
@@ -71,18 +71,18 @@ def _recommended(frame: pd.DataFrame, objective: Objective, method: Method) -> s
     if pd.isna(chance := first["feasibility"]):
         among = ""
     elif chance < (threshold := method.feasibility_threshold):
-        among = f" of what is likeliest to be feasible, with a probability of {chance:.3g} only,"
+        among = f" of the likeliest feasible point (probability {chance:.3g}),"
     else:
-        among = f" of what is feasible with a probability of at least {threshold:g}"
+        among = f" of points that are feasible with a probability of at least {threshold:g}"
     cautious = ""
     if method.risk_aversion:
         sign = "plus" if objective.minimize else "less"
         cautious = f" {sign} {method.risk_aversion:g} standard deviations"
     return (
         f"Set {first['set']}{where}: it has the {'least' if objective.minimize else 'greatest'} "
-        f"expected {objective.metric}{cautious}{among} by the model of all data; expected "
-        f"{first['expected_value']:.6g} ± {2 * first['standard_deviation']:.2g} (two standard "
-        "deviations, of what the model does not know; single outcomes vary by more)."
+        f"expected {objective.metric}{cautious}{among} by the model of all data: "
+        f"{first['expected_value']:.6g} ± {2 * first['standard_deviation']:.2g} (two posterior "
+        "standard deviations; single outcomes vary by more)."
     )
 
 
@@ -92,7 +92,7 @@ def _recommendations(frame: pd.DataFrame, metric: str) -> str:
             "": ["recommended", *["or"] * (len(frame) - 1)],
             "Set": _settings(frame),
             f"Expected {metric}": frame["expected_value"],
-            # Two digits of what is uncertain anyway.
+            # Two digits suffice for an uncertainty.
             "± 2 s.d.": [float(f"{2 * one:.2g}") for one in frame["standard_deviation"]],
             "Cost of a trial": frame["expected_cost"],
             "Feasible with probability": frame["feasibility"].round(3),
@@ -103,26 +103,26 @@ def _recommendations(frame: pd.DataFrame, metric: str) -> str:
 
 @final
 class DecisionAnalysis(MethodAnalysis[Method]):
-    """Every trial with what was set, what it was to cost and did cost, and why it was chosen.
+    """Every trial with its values, its expected and charged cost, and the reason of its choice.
 
     The card's data frame has one row per trial, by trial index:
 
     - ``trial_index``, ``control_set``, ``expected_cost``, ``charged``, ``status``: as in the
       ledger;
-    - ``set``: the values to set, as text; ``measure``: whether to pay for the outcome;
+    - ``set``: the values to set, as text; ``measure``: True if the outcome is to be measured;
     - ``outcome``: reported objective (NaN without);
-    - ``error``: what the last attempt of a runner failed of, for a trial that has not been
-      completed; else empty;
-    - ``why``: the reason of the choice, as ``query(client, trial_index).why`` has it.
+    - ``error``: error of the last attempt of a runner, for a trial that is not completed; else
+      empty;
+    - ``why``: the reason of the choice, as of ``query(client, trial_index).why``.
     """
 
-    title = "What was decided, and why"
+    title = "Decisions and their reasons"
     method_class = Method
     needs_outcomes = False
 
     def _card(self, run: Run[Method]) -> AnalysisCard:
         frame = run.frame()
-        frame = frame.join(pd.DataFrame([_asked(run, i) for i in frame["trial_index"]]))
+        frame = frame.join(pd.DataFrame([_decision_of(run, i) for i in frame["trial_index"]]))
         frame["error"] = [_error(run.experiment.trials[i]) for i in frame["trial_index"]]
         columns = ["trial_index", "control_set", "set", "measure", "expected_cost", "charged"]
         frame = frame[[*columns, "outcome", "status", "error", "why"]]
@@ -131,12 +131,12 @@ class DecisionAnalysis(MethodAnalysis[Method]):
         last = frame.iloc[-1]
         text = (
             f"The last decision, on trial {last['trial_index']}: {last['why']} Each row has the "
-            "reason that was recorded when the trial was chosen, with the numbers of that time."
+            "reason that was recorded with the decision, with the numbers of that time."
         )
         return self._card_of(text, frame, table)
 
 
-def _asked(run: Run[Method], trial_index: int) -> dict[str, Any]:
+def _decision_of(run: Run[Method], trial_index: int) -> dict[str, Any]:
     try:
         asked = query(run.client, trial_index)
     except (UserInputError, UnsupportedError) as error:
@@ -151,7 +151,7 @@ def _error(trial: BaseTrial) -> str:
 
 def _ended(status: str, error: str) -> str:
     words = status.lower().replace("_", " ")
-    return f"{words}: {shorten(error, _MOST_OF_ERROR)}" if error else words
+    return f"{words}: {shorten(error, _MAX_ERROR_LENGTH)}" if error else words
 
 
 def _decisions(frame: pd.DataFrame, outcome: str) -> str:
@@ -164,10 +164,11 @@ def _decisions(frame: pd.DataFrame, outcome: str) -> str:
 
 
 def html_table(frame: pd.DataFrame) -> str:
-    """A table that scrolls in its own box, with its style in it; all texts are escaped.
+    """Return a table that scrolls in its own box, with inline style; all texts are escaped.
 
     Args:
-        frame: Texts and numbers; a column of numbers is set to the right, and a missing one empty.
+        frame: Texts and numbers; columns of numbers are right-aligned, and a missing value is
+            empty.
     """
     numeric = [pd.api.types.is_numeric_dtype(kind) for kind in frame.dtypes]
     body = "\n".join(_row("td", row, numeric) for row in frame.itertuples(index=False))
@@ -180,7 +181,7 @@ def html_table(frame: pd.DataFrame) -> str:
 
 
 def _settings(frame: pd.DataFrame) -> pd.Series:
-    """The column ``set``, after the ``control_set`` where there is one."""
+    """Return the column ``set``, prefixed with ``control_set`` if there is one."""
     names = frame["control_set"].map("{}: ".format, na_action="ignore")
     return names.fillna("") + frame["set"]
 

@@ -56,7 +56,7 @@ _STOPPED = "stopped"
 _TIMED_OUT = "timed out"
 _RETURNED = "returned"
 
-_END_WITHIN = 30.0
+_CANCEL_SECONDS = 30.0
 """Seconds to wait for the end of an attempt that was cancelled."""
 
 _POLL_SECONDS = 0.02
@@ -148,7 +148,7 @@ class PolledRunner(StoredRunner):
 
     def run(self, trial: BaseTrial) -> dict[str, Any]:
         """Start a trial's first attempt and return the metadata from which it is polled."""
-        self._let_go()
+        self._release_finished()
         trial = with_one_arm(trial)
         return {RECORD: {**outcome_record(trial), _RUNNING: self._launch(trial, 0)}}
 
@@ -161,7 +161,7 @@ class PolledRunner(StoredRunner):
         Raises:
             UnsupportedError: If another process runs the experiment.
         """
-        self._let_go()
+        self._release_finished()
         found: dict[TrialStatus, set[int]] = {TrialStatus.STAGED: set()}
         live = [t for t in trials if t.status in (TrialStatus.RUNNING, TrialStatus.STAGED)]
         if live:
@@ -189,7 +189,7 @@ class PolledRunner(StoredRunner):
         if running is not None:
             self._cancel(running["key"])
             seconds = _seconds_since(running["started"])
-            self._take_cost(trial, self._record(trial, record, running, _STOPPED, seconds, reason))
+            self._store_cost(trial, self._record(trial, record, running, _STOPPED, seconds, reason))
         return {}
 
     def _advance(self, trial: BaseTrial) -> TrialStatus:
@@ -241,7 +241,7 @@ class PolledRunner(StoredRunner):
             if _RETURNED in failure:
                 break
             logger.warning(
-                f"Attempt {attempt} of trial {trial.index} {_said(failure)}. It is tried again."
+                f"Attempt {attempt} of trial {trial.index} {_ending(failure)}. It is tried again."
             )
             try:
                 self._launch_again(trial, record, attempt)
@@ -253,12 +253,12 @@ class PolledRunner(StoredRunner):
                 record = self._record(trial, record, unstarted, "failed", 0.0, text, 0.0)
             else:
                 return TrialStatus.STAGED
-        self._take_cost(trial, record)
-        said = _said(record[_ATTEMPTS][-1])
+        self._store_cost(trial, record)
+        said = _ending(record[_ATTEMPTS][-1])
         logger.warning(f"Trial {trial.index} has failed, since its last attempt {said}.")
         return TrialStatus.FAILED
 
-    def _take_cost(self, trial: BaseTrial, record: dict[str, Any]) -> None:
+    def _store_cost(self, trial: BaseTrial, record: dict[str, Any]) -> None:
         """Record the cost of the last attempt, which no other follows, as the trial's cost."""
         cost = record[_ATTEMPTS][-1]["cost"]
         if cost is not None and is_cost_of_trial(trial, cost):
@@ -313,19 +313,19 @@ class PolledRunner(StoredRunner):
         trial.update_run_metadata({RECORD: {**record, _RUNNING: running}})
 
     def _ask(self, key: str) -> AttemptState:
-        with _tolerated(f"ask for the attempt {key!r}, which is asked for again"):
+        with _logged_errors(f"ask for the attempt {key!r}, which is asked for again"):
             return self.poll(key)
         return RUNNING
 
     def _cancel(self, key: str) -> None:
-        with _tolerated(f"stop {key!r}"):
+        with _logged_errors(f"stop {key!r}"):
             self.cancel(key)
 
-    def _let_go(self) -> None:
+    def _release_finished(self) -> None:
         """Release the attempts that had ended at the last poll, which Ax has stored."""
         while self._over:
             key = self._over.popleft()
-            with _tolerated(f"let go of {key!r}"):
+            with _logged_errors(f"let go of {key!r}"):
                 self.forget(key)
 
 
@@ -343,13 +343,13 @@ def imported(module: str, runner: str, name: str, extra: str) -> Any:
         ) from error
 
 
-def wait_until_gone(key: str, is_there: Callable[[], bool]) -> None:
+def wait_until_ended(key: str, is_there: Callable[[], bool]) -> None:
     """Wait for the end of a cancelled attempt, so that another can have its key.
 
     Raises:
         TimeoutError: If it does not end.
     """
-    deadline = time.monotonic() + _END_WITHIN
+    deadline = time.monotonic() + _CANCEL_SECONDS
     while is_there():
         if time.monotonic() > deadline:
             raise TimeoutError(f"an attempt with the key {key!r} has not ended")
@@ -357,7 +357,7 @@ def wait_until_gone(key: str, is_there: Callable[[], bool]) -> None:
 
 
 @contextmanager
-def _tolerated(what: str) -> Iterator[None]:
+def _logged_errors(what: str) -> Iterator[None]:
     """Log errors of the backend instead of raising them."""
     try:
         yield
@@ -387,7 +387,7 @@ def _storable(text: str) -> str:
     return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
 
 
-def _said(attempt: Mapping[str, Any]) -> str:
+def _ending(attempt: Mapping[str, Any]) -> str:
     """Return the end of an attempt as the rest of a sentence."""
     if attempt["state"] == _TIMED_OUT:
         return str(attempt["error"])

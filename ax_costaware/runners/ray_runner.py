@@ -26,11 +26,11 @@ from ax_costaware.argument_checks import (
     positive_number,
 )
 from ax_costaware.ax_bridge.checks import ax_errors
-from ax_costaware.runners.polled_runner import PolledRunner, imported, wait_until_gone
+from ax_costaware.runners.polled_runner import PolledRunner, imported, wait_until_ended
 from ax_costaware.runners.ray_worker import attempt_class, results_class
 from ax_costaware.runners.registry import trial_function
 from ax_costaware.runners.result import AttemptState, AttemptStatus, TrialFunction, lost
-from ax_costaware.runners.sending import attempt, sent_whole
+from ax_costaware.runners.sending import attempt, pickled_by_value
 
 logger = get_logger(__name__)
 
@@ -43,7 +43,7 @@ _OPTIONS = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
 _CONNECTING = Lock()
 """Lock for the connection, which Ray makes once per process."""
 
-_ANSWER_WITHIN = 30.0
+_ANSWER_SECONDS = 30.0
 """Seconds without an answer after which the cluster counts as unreachable."""
 
 
@@ -108,13 +108,13 @@ class RayRunner(PolledRunner):
         ray, results = self._ray(), self._results()
         from ray import cloudpickle
 
-        with sent_whole(cloudpickle, function):
+        with pickled_by_value(cloudpickle, function):
             payload = cloudpickle.dumps(partial(attempt, function, parameters))
         is_known = self._answer(results.announce.remote(key, parameters))
         if is_known and self.poll(key).status is not AttemptStatus.LOST:
             return
         self.cancel(key)
-        wait_until_gone(key, lambda: self._actor(key) is not None)
+        wait_until_ended(key, lambda: self._actor(key) is not None)
         self._warn_if_too_large(ray)
         own = {name: n for name, n in self.resources.items() if name not in _OPTIONS}
         options = {_OPTIONS[name]: n for name, n in self.resources.items() if name in _OPTIONS}
@@ -185,7 +185,7 @@ class RayRunner(PolledRunner):
         ).remote()
 
     def _answer(self, reference: Any) -> Any:
-        return self._ray().get(reference, timeout=_ANSWER_WITHIN)
+        return self._ray().get(reference, timeout=_ANSWER_SECONDS)
 
     def _actor(self, key: str) -> Any:
         """Return the actor of an attempt, waiting or running; None if there is none."""

@@ -70,7 +70,7 @@ def _module_to_send(function: Callable[..., Any]) -> list[ModuleType]:
 
 
 @contextmanager
-def sent_whole(cloudpickle: Any, function: TrialFunction) -> Iterator[None]:
+def pickled_by_value(cloudpickle: Any, function: TrialFunction) -> Iterator[None]:
     """Pickle a function by value within the context, with its module and its caller.
 
     The function's own module is sent along, so that workers need not have it, unless it is an

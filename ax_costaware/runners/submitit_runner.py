@@ -27,10 +27,10 @@ from ax.exceptions.core import UserInputError
 
 from ax_costaware.argument_checks import instance_of, one_of
 from ax_costaware.ax_bridge.checks import ax_errors
-from ax_costaware.runners.polled_runner import PolledRunner, imported, wait_until_gone
+from ax_costaware.runners.polled_runner import PolledRunner, imported, wait_until_ended
 from ax_costaware.runners.registry import trial_function
 from ax_costaware.runners.result import AttemptState, AttemptStatus, TrialFunction, lost
-from ax_costaware.runners.sending import BEGAN, attempt_in, sent_whole
+from ax_costaware.runners.sending import BEGAN, attempt_in, pickled_by_value
 
 Executor = Literal["slurm", "local"]
 """Executors of submitit."""
@@ -41,7 +41,7 @@ _SPARE_MINUTES = 2
 _NO_LIMIT_MINUTES = 366 * 24 * 60
 """Time limit of a local job without ``timeout``; submitit's default is two minutes."""
 
-_MOST_BYTES = 246
+_MAX_NAME_BYTES = 246
 """Largest length of a folder's name, without the digest that makes it unique."""
 
 _JOBS: dict[Path, Any] = {}
@@ -138,7 +138,7 @@ class SubmititRunner(PolledRunner):
             ) from error
         import cloudpickle
 
-        with sent_whole(cloudpickle, function):
+        with pickled_by_value(cloudpickle, function):
             _JOBS[folder] = executor.submit(attempt_in, str(folder), function, parameters)
 
     def poll(self, key: str) -> AttemptState:
@@ -186,7 +186,7 @@ class SubmititRunner(PolledRunner):
     def _folder_of(self, key: str) -> Path:
         """Return the folder of an attempt, whose name has no patterns of submitit's."""
         digest = hashlib.sha256(key.encode()).hexdigest()[:8]
-        readable = re.sub(r"[^\w@.-]", "-", key).encode()[:_MOST_BYTES].decode(errors="ignore")
+        readable = re.sub(r"[^\w@.-]", "-", key).encode()[:_MAX_NAME_BYTES].decode(errors="ignore")
         return Path(self.folder) / f"{readable}-{digest}"
 
     def _job(self, key: str) -> Any:
@@ -212,7 +212,7 @@ class SubmititRunner(PolledRunner):
         """Kill the attempt with the key, and remove its folder."""
         self.cancel(key)
         if (job := self._job(key)) is not None:
-            wait_until_gone(key, lambda: not self._is_over(job))
+            wait_until_ended(key, lambda: not self._is_over(job))
         self.forget(key)
         shutil.rmtree(self._folder_of(key))
 

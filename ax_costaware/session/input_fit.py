@@ -158,7 +158,7 @@ def realized_before_and_since(
     return found[:first], found[first:]
 
 
-def laws_in_turn(
+def successive_laws(
     law: Learned, before: Sequence[RawValue], values: Sequence[RawValue]
 ) -> list[Learned]:
     """Return a learned distribution before each of ``values``; the first one knows ``before``."""
@@ -186,7 +186,7 @@ def _fit(
         test = f"{fit.test}, given the controlled inputs"
         return replace(fit, test=test, assumed_mean=None, assumed_std=None)
     if isinstance(law, Learned):
-        laws = laws_in_turn(law, values_of(name, earlier), values)
+        laws = successive_laws(law, values_of(name, earlier), values)
         bounds = [_bounds(then, value) for then, value in zip(laws, values, strict=True)]
         fit = conditional_fit_of(name, values, bounds, law, seed)
         test = f"{fit.test}, against the distribution learned before each trial"

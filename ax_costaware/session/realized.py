@@ -18,7 +18,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.space.parameters import Choice
 
-_FARTHEST = 1e6
+_MAX_DISTANCE = 1e6
 """Largest distance of a realized input from its bounds, in widths of the range; a larger one is
 taken for a mistake."""
 
@@ -118,7 +118,7 @@ def read_value(value: Any, parameter: RangeParameter | ChoiceParameter, what: st
             raise UserInputError(f"{what}={value!r}: {expected}.") from error
     number = finite_number(value, what)
     width = parameter.upper - parameter.lower
-    if not -_FARTHEST * width <= number - parameter.lower <= _FARTHEST * width:
+    if not -_MAX_DISTANCE * width <= number - parameter.lower <= _MAX_DISTANCE * width:
         raise UserInputError(
             f"{what}={value!r}: the parameter ranges over [{parameter.lower}, {parameter.upper}]; "
             "expected a number within a million range widths of them."

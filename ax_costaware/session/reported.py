@@ -51,7 +51,7 @@ RawData: TypeAlias = Measurement | Mapping[str, Measurement]
 RawCurve: TypeAlias = Sequence[Measurement] | Mapping[str, Measurement | Sequence[Measurement]]
 """Measurement of the objective for each of several steps, or of metrics."""
 
-_SAME = 1e-9
+_RELATIVE_TOLERANCE = 1e-9
 """Largest relative difference of one cost that is given in two places."""
 
 
@@ -284,7 +284,7 @@ def read_cost(cost: Any, outcomes: Outcomes, metric: str | None) -> float | None
     if cost is None:
         return measured
     given = positive_number(cost, "cost")
-    if measured is not None and not math.isclose(given, measured, rel_tol=_SAME):
+    if measured is not None and not math.isclose(given, measured, rel_tol=_RELATIVE_TOLERANCE):
         raise UserInputError(
             f"cost={cost!r} and {what}={measured!r} disagree: expected one cost of the trial."
         )

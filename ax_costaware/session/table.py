@@ -257,7 +257,7 @@ class _Table:
         status: TrialStatus,
     ) -> float | None:
         metric = self.method.cost_metric
-        with _named(name):
+        with _prefixed(name):
             cost = read_cost(self._other(_COST, cells), outcomes, metric)
         if cost is None and metric is not None and status.is_completed:
             raise UserInputError(
@@ -295,7 +295,7 @@ def _check_costs(table: _Table, trials: Sequence[PastTrial], before: Sequence[Pa
         control_set = method.control_set_of(trial)
         if trial.reported_cost is None and not trial.is_completed:
             continue  # The cost of a failed trial is optional.
-        with _named(table.name(i)):
+        with _prefixed(table.name(i)):
             terms = TrialTerms(None, control_set, method.cost_metric, change)
             check_cost_of_trial(trial.reported_cost, trial.index, terms)
 
@@ -349,7 +349,7 @@ def _is_missing(value: object) -> bool:
 
 
 @contextmanager
-def _named(name: str) -> Iterator[None]:
+def _prefixed(name: str) -> Iterator[None]:
     """Prefix errors with the name of a row."""
     try:
         yield

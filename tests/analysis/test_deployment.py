@@ -39,7 +39,7 @@ def test_where_the_best_is_the_cheapest_there_is_no_line_to_speak_of() -> None:
     (card,) = client.compute_analyses([DeploymentAnalysis()], display=False)
     assert list(card.df["worth_it"]) == [True, False, False]
     best = card.df["expected_value"].max()
-    start = f"What is recommended, y = {best:.6g}, costs 2, and nothing costs less. Bars"
+    start = f"The recommendation, y = {best:.6g}, costs 2, and no alternative costs less. Bars"
     assert card.subtitle.startswith(start)
 
 
@@ -55,7 +55,7 @@ def test_what_is_recommended_comes_before_what_is_expected_to_be_better_but_less
     assert values[0] < values.max()
     assert "the greatest expected score less 0.5 standard deviations" in recommended.subtitle
     assert deployed.df.loc[deployed.df["worth_it"], "expected_value"].tolist() == [values[0]]
-    assert deployed.subtitle.startswith(f"What is recommended, score = {values[0]:.6g}, costs 5.5")
+    assert deployed.subtitle.startswith(f"The recommendation, score = {values[0]:.6g}, costs 5.5")
 
 
 def test_costs_far_apart_have_a_logarithmic_axis() -> None:
@@ -70,5 +70,5 @@ def test_costs_far_apart_have_a_logarithmic_axis() -> None:
 def test_what_has_no_cost_of_its_own_has_no_such_card() -> None:
     client = feedback_toy.make_client(initial_trials=2, budget=30.0)
     feedback_toy.run_trials(client, 3)
-    with pytest.raises(UserInputError, match="What is deployed has no cost of its own"):
+    with pytest.raises(UserInputError, match="A deployment has no cost of its own"):
         DeploymentAnalysis().compute(client._experiment, client._generation_strategy)

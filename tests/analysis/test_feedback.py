@@ -138,7 +138,7 @@ def test_what_was_expected_of_another_objective_is_not_drawn() -> None:
     card = card_of(client)
     assert list(card.df["outcome"]) == [9.0]
     assert card.df[["mean", "standard_deviation", "confidence"]].isna().all(axis=None)
-    assert "hollow ones of trials that no model chose for this objective" in card.subtitle
+    assert "hollow for trials that no model chose for this objective" in card.subtitle
     (dot,) = [t for t in card.get_figure().data if t.name == "measured (hollow: initial)"]
     assert list(dot.marker.symbol) == ["circle-open"]
 

@@ -124,7 +124,10 @@ def test_three_parameters_with_long_names() -> None:
     complete_trial(client, client.attach_trial(dict.fromkeys(("a1", "a2", "a3"), 0.5)), 1.0)
     card = card_of(client)
     third = recommend(client).parameters[names[2]]
-    assert f"other parameters are as recommended: {names[2]} = {third:.6g}. Below" in card.subtitle
+    assert (
+        f"other parameters have the recommended values: {names[2]} = {third:.6g}. Below"
+        in card.subtitle
+    )
     layout = card.get_figure().layout
     assert layout.yaxis.title.text == "a_very_long_name…second_parameter"
     assert layout.yaxis2.title.text == "Value"
@@ -140,7 +143,7 @@ def test_cells() -> None:
     assert list(boxes.x[:5]) == [0, 10, 10, 0, 0]
     assert list(boxes.y[:5]) == [-5, -5, 5, 5, -5]
     assert len(boxes.x) == 6 * 6
-    assert "cell that was measured is drawn in its extent." in card.subtitle
+    assert "measured cell is drawn in its extent." in card.subtitle
     assert values(traces(card)["posterior mean"].z).min() == pytest.approx(
         recommend(client).expected_value, abs=0.01
     )

@@ -103,7 +103,7 @@ def test_right_the_course_with_a_band() -> None:
     assert list(course.marker.opacity) == [0.35] * pale + [1.0] * len(tested)
     (band,) = card.get_figure().layout.shapes
     assert (band.y0, band.y1) == pytest.approx((0.05, 0.95))
-    assert "The tests are of the last 8 trials." in card.subtitle
+    assert "The tests use the last 8 trials." in card.subtitle
 
 
 def test_learned_laws_are_shown_as_they_were_tested() -> None:

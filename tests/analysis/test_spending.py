@@ -91,13 +91,13 @@ def test_spending(client: Client) -> None:
     assert list(card.df["spent_on"]) == ["water", "water+acid", "water", "water", "water+acid"]
     assert card.df["cumulative_cost"].iloc[-1] == paid.spent == 9.0
     assert card.subtitle.startswith(
-        "Spent 9 of 20 (3 of it reserved for unfinished trials), 11 remaining. By what it was "
-        "spent on: 6 in 2 trials (water+acid); 3 in 3 trials (water). Above, "
+        "Spent 9 of 20 (3 of it reserved for unfinished trials), 11 remaining. By purpose: "
+        "6 in 2 trials (water+acid); 3 in 3 trials (water). Above, "
     )
 
 
 def test_a_cost_that_differs_by_rounding_is_no_other_one(client: Client) -> None:
-    dash = "A dash is what was expected"
+    dash = "A dash is the expected cost"
     report_cost(client, 0, 1.0 + 1e-8)
     (card,) = client.compute_analyses([SpendingAnalysis()], display=False)
     assert dash not in card.subtitle

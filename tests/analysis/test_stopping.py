@@ -90,7 +90,7 @@ def test_the_best_outcome_keeps_to_the_outcome_constraints() -> None:
     best = card.df["best_outcome"].tolist()
     assert math.isnan(best[0])
     assert best[1:] == pytest.approx([-0.25, -0.09, -0.09])
-    assert "the best outcome is one that did" in card.subtitle
+    assert "the best outcome is a feasible one" in card.subtitle
 
 
 def test_learned_costs_have_the_interval_that_was_predicted() -> None:

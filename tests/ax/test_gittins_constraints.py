@@ -104,7 +104,7 @@ def test_cards() -> None:
     cards = {card.name: card for card in overview(ran())}
     table = cards["RecommendationAnalysis"]
     assert table.df["feasibility"].between(0, 1).all()
-    assert "of what is feasible with a probability of at least 0.9" in table.subtitle
+    assert "of points that are feasible with a probability of at least 0.9" in table.subtitle
     feasible = (table.df["feasibility"] >= 0.9).sum()
     assert len(cards["DeploymentAnalysis"].df) == feasible < len(table.df)
     frontier = ObjectivePFeasibleFrontierPlot(num_points_to_generate=2)

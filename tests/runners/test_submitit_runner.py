@@ -26,7 +26,7 @@ from ax_costaware.metrics import CostMetric, ReportedMetric
 from ax_costaware.runners import sending, submitit_runner
 from ax_costaware.runners.registry import register_trial_function
 from ax_costaware.runners.result import AttemptStatus, TrialFailedError, TrialResult
-from ax_costaware.runners.sending import BEGAN, sent_whole
+from ax_costaware.runners.sending import BEGAN, pickled_by_value
 from ax_costaware.runners.submitit_runner import SubmititRunner
 from tests.ax import toy
 
@@ -260,14 +260,14 @@ def test_threads_that_send_at_once_send_all() -> None:
     seen: list[str] = []
 
     def send_first() -> None:
-        with sent_whole(cloudpickle, height):
+        with pickled_by_value(cloudpickle, height):
             begun.set()
             entered.wait(0.2)  # as long as it takes, if both may
         left.set()
 
     def send_second() -> None:
         begun.wait()
-        with sent_whole(cloudpickle, height):
+        with pickled_by_value(cloudpickle, height):
             entered.set()
             left.wait()
             seen.extend(cloudpickle.list_registry_pickle_by_value())
