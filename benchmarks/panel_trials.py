@@ -54,8 +54,8 @@ class PlainAx(Method):
         """The center of the search space if constraints allow it, then quasi-random trials."""
         if problem.trials or not problem.space.meets(problem.space.center):
             return super().initial(problem)
-        money = self.money(problem, initial=True)
-        return self.initial_decision(problem, problem.space.center, None, money)
+        state = self.budget_state(problem, initial=True)
+        return self.initial_decision(problem, problem.space.center, None, state)
 
     def decide(self, problem: Problem) -> Decision:
         """The trial that noisy expected improvement likes best, whatever it costs."""

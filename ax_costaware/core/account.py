@@ -287,43 +287,43 @@ def remaining(entries: Iterable[LedgerEntry], budget: float | None) -> float | N
 
 
 @dataclass(frozen=True)
-class Money:
-    """What was spent before a decision, and what is left for it."""
+class BudgetState:
+    """Budget spent and left before a decision."""
 
     entries: tuple[LedgerEntry, ...]
     """The ledger."""
 
     spent: float
-    """What was spent, reservations for unfinished trials and undelivered decisions included."""
+    """Total charged, reserved for pending trials, and reserved for decisions of the same batch."""
 
     remaining: float | None
-    """What is left of the budget; None without one."""
+    """Budget that is left; None without a budget."""
 
-    before: float | None
-    """The same before the undelivered decisions."""
+    remaining_before_batch: float | None
+    """Budget that is left before the reservations for decisions of the same batch."""
 
     limit: float | None
-    """The largest cost that can be paid, rounding allowed for; None for any."""
+    """Largest cost that can be paid, with slack for rounding; None for no limit."""
 
-    capped: bool = False
-    """Whether that is the most that any one trial may cost, and more is left."""
+    is_capped: bool = False
+    """True if ``limit`` is ``max_trial_cost`` and not the remaining budget."""
 
     def pays(self, cost: float | None) -> bool:
-        """Whether a cost can be paid; anything that is left pays for one that is not known."""
+        """True if a cost can be paid. An unknown cost (None) is paid by any budget left."""
         if self.limit is None:
             return True
         return self.limit > 0 if cost is None else cost <= self.limit
 
     @property
-    def said(self) -> str:
-        """What was spent, and what of a budget was not, as a phrase."""
+    def summary(self) -> str:
+        """Phrase with the budget spent and saved."""
         text = f"Spent {self.spent:g}"
         if self.remaining is None:
             return text
         return f"{text} of {self.spent + self.remaining:g}, which saves {max(self.remaining, 0):g}"
 
     def record(self) -> dict[str, float | None]:
-        """What is stored of it with a decision."""
+        """Return the part that is stored with a decision."""
         return {"spent": self.spent, "remaining": self.remaining}
 
 
@@ -491,12 +491,12 @@ class Budgeted:
 
     # What is left
 
-    def money(self, problem: Problem, initial: bool = False) -> Money:
-        """What was spent before a decision, and what is left for it.
+    def budget_state(self, problem: Problem, initial: bool = False) -> BudgetState:
+        """Return the budget spent and left before a decision.
 
         Args:
             problem: The problem.
-            initial: Whether the decision belongs to the initial design, which may be free.
+            initial: True for a decision of the initial design, which may be free of charge.
         """
         free, total = initial and not self.charge_initial, 0.0
         if problem.undelivered and not free:
@@ -509,9 +509,9 @@ class Budgeted:
             slack = ROUNDING * self.budget
             limit = left + slack if left > slack else 0.0
         most = None if self.max_trial_cost is None else self.max_trial_cost * (1 + ROUNDING)
-        capped = most is not None and (limit is None or most < limit)
-        limit = most if capped else limit
-        return Money(entries, spent(entries) + total, left, before, limit, capped)
+        is_capped = most is not None and (limit is None or most < limit)
+        limit = most if is_capped else limit
+        return BudgetState(entries, spent(entries) + total, left, before, limit, is_capped)
 
     def reservations(self, problem: Problem, initial: bool) -> list[float]:
         """What the undelivered decisions are expected to cost, switching costs included."""
@@ -526,12 +526,12 @@ class Budgeted:
         return None if cost is None else cost + switching_cost(problem, self, row)
 
     def exhausted(
-        self, problem: Problem, money: Money, left: str = "what is left pays for no trial"
+        self, problem: Problem, state: BudgetState, left: str = "what is left pays for no trial"
     ) -> str:
         """That nothing can be paid any more, and how that shows in what is ``left``."""
-        if money.capped:
+        if state.is_capped:
             return f"No trial is expected to cost at most max_trial_cost={self.max_trial_cost:g}."
         return (
-            f"The budget is exhausted: {money.spent:g} of {self.budget:g} is spent (reservations "
+            f"The budget is exhausted: {state.spent:g} of {self.budget:g} is spent (reservations "
             f"for unfinished trials included), and {left}."
         )

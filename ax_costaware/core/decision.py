@@ -107,9 +107,9 @@ def next_trial(method: Method, problem: Problem, initial: bool) -> Decision | St
     if not isinstance(decision, Stop):
         decision = _with_given(problem, decision)
     elif not problem.trials and not problem.undelivered:
-        money = method.money(problem, initial)
-        name = "max_trial_cost" if money.capped else "budget"
-        if money.limit is not None:
+        state = method.budget_state(problem, initial)
+        name = "max_trial_cost" if state.is_capped else "budget"
+        if state.limit is not None:
             raise InputError(
                 f"{name}={getattr(method, name)!r}: expected a larger one. {decision.reason}"
             )
@@ -240,7 +240,7 @@ def recommended(method: Method, problem: Problem) -> list[Best]:
 
 
 def record_of(method: Method, problem: Problem, decision: Decision) -> dict[str, Any]:
-    """What is stored of a decision: what it says, and the money before it if it leaves it out.
+    """What is stored of a decision: what it says, and the state of the budget if it leaves it out.
 
     Args:
         method: The method.
@@ -255,8 +255,8 @@ def record_of(method: Method, problem: Problem, decision: Decision) -> dict[str,
     if method.may_skip:
         record["objective"] = problem.objective
     if "spent" not in decision.details:
-        money = method.money(problem, initial=decision.phase == "initial")
-        record["decision"] = {**money.record(), **decision.details}
+        state = method.budget_state(problem, initial=decision.phase == "initial")
+        record["decision"] = {**state.record(), **decision.details}
     return record
 
 

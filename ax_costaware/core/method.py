@@ -24,7 +24,7 @@ from ax_costaware.argument_checks import (
     number_between_zero_and_one,
     optional,
 )
-from ax_costaware.core.account import Budgeted, Money, expected_costs
+from ax_costaware.core.account import Budgeted, BudgetState, expected_costs
 from ax_costaware.core.failures import is_near_failures
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.model import FixedHyperparameters, ModelOptions
@@ -259,12 +259,12 @@ class Method(Budgeted, ABC):
 
     def initial(self, problem: Problem) -> Decision | Stop:
         """The next trial of the initial design: by default quasi-random, within the budget."""
-        money = self.money(problem, initial=True)
-        for row in problem.drawn(_MOST_DRAWS if money.pays(None) else 0):
+        state = self.budget_state(problem, initial=True)
+        for row in problem.drawn(_MOST_DRAWS if state.pays(None) else 0):
             cost = self.with_switching_cost(problem, row, self.cost_at(row))
-            if money.pays(cost):
-                return self.initial_decision(problem, row, cost, money)
-        return self.unfinished(self.exhausted(problem, money), money)
+            if state.pays(cost):
+                return self.initial_decision(problem, row, cost, state)
+        return self.unfinished(self.exhausted(problem, state), state)
 
     def design_is_over(self, problem: Problem) -> bool:
         """Whether the initial design ends before it has all of its trials."""
@@ -336,20 +336,20 @@ class Method(Budgeted, ABC):
 
         At least one, since that the budget is exhausted is said when a trial is asked for.
         """
-        money = self.money(problem, initial)
-        if self.budget is None or money.limit is None:
+        state = self.budget_state(problem, initial)
+        if self.budget is None or state.limit is None:
             return NO_LIMIT
         largest = self.largest_cost(problem, initial)
         if not largest:
             return NO_LIMIT
         largest = min(largest, self.max_trial_cost or largest)
-        return max(1, math.floor((money.remaining or 0.0) / largest + 1e-9))
+        return max(1, math.floor((state.remaining or 0.0) / largest + 1e-9))
 
     # What subclasses share
 
-    def unfinished(self, why: str, money: Money) -> Stop:
+    def unfinished(self, why: str, state: BudgetState) -> Stop:
         """That the initial design stops, and why, in a sentence."""
-        limit = "max_trial_cost" if money.capped else "the budget"
+        limit = "max_trial_cost" if state.is_capped else "the budget"
         return Stop(
             f"{why} The initial design is not finished, so that no model says what to deploy: "
             f"compare the trials themselves, or raise {limit}."
@@ -388,7 +388,7 @@ class Method(Budgeted, ABC):
         problem: Problem,
         row: Mapping[str, Any],
         cost: float | None,
-        money: Money,
+        state: BudgetState,
         why: str | None = None,
         join: str = ";",
         **more: Any,
@@ -402,7 +402,7 @@ class Method(Budgeted, ABC):
             parameters=dict(row),
             why=f"This is {place}{join} {why or f'{self.origin_of(problem, row)}.'}",
             expected_cost=cost,
-            details={**money.record(), **more.pop("details", {})},
+            details={**state.record(), **more.pop("details", {})},
             extra=more,
             phase="initial",
         )

@@ -229,9 +229,9 @@ class MultiFidelity(PricedMethod):
         )
         beside = continuations(self, problem) if self.resumes else ()
         target = self.columns(problem)
-        search = Search(self, problem, cost, self.money(problem), tuple(beside), target)
+        search = Search(self, problem, cost, self.budget_state(problem), tuple(beside), target)
         incumbent = search.incumbent()
-        if not search.money.pays(None):
+        if not search.budget_state.pays(None):
             return self._stop(search, "the budget is used up")
         best = search.reach(incumbent.value) if search.is_feasible(incumbent) else None
         worth = LogTargetImprovementPerCost(
@@ -333,7 +333,7 @@ class MultiFidelity(PricedMethod):
                 "incumbent_trial": trial,
                 "lambda": self.lmbda,
                 **probabilities,
-                **search.money.record(),
+                **search.budget_state.record(),
             },
             extra={} if earlier is None else {"resumes_trial": earlier.index},
             value=found.value,
@@ -375,9 +375,9 @@ class MultiFidelity(PricedMethod):
         best = self.recommend(search.problem)[0]
         was_run = f"trial {best.trial_index}" if best.trial_index is not None else "not tried there"
         return Stop(
-            f"Stopped: {reason}. {search.money.said}. Deploy {_shown(best.parameters)} ({was_run}):"
-            f" expected value {best.mean:.6g}, standard deviation {best.standard_deviation:.3g}"
-            f"{feasibility_text(best.feasibility)}."
+            f"Stopped: {reason}. {search.budget_state.summary}. Deploy {_shown(best.parameters)} "
+            f"({was_run}): expected value {best.mean:.6g}, standard deviation "
+            f"{best.standard_deviation:.3g}{feasibility_text(best.feasibility)}."
         )
 
 

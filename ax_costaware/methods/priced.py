@@ -168,9 +168,9 @@ class PricedMethod(Method):
         share = self._design_budget
         if not is_known or (share is None and self.max_trial_cost is None):
             return super().initial(problem)
-        money, part = self.money(problem, initial=True), math.inf
+        state, part = self.budget_state(problem, initial=True), math.inf
         if share is not None:
-            part = (share - money.spent) / max(1, self.initial_trials - problem.num_begun)
+            part = (share - state.spent) / max(1, self.initial_trials - problem.num_begun)
         rows: list[Row] = []
         with suppress(SpaceExhausted):
             for row in problem.drawn(_DRAWS):
@@ -186,21 +186,21 @@ class PricedMethod(Method):
             (row, self.with_switching_cost(problem, row, cost))
             for row, cost in zip(rows, expected, strict=True)
         ]
-        payable = [(row, c) for row, c in priced if c is not None and money.pays(c)]
+        payable = [(row, c) for row, c in priced if c is not None and state.pays(c)]
         if not payable:
             reported = [t.reported_cost for t in problem.trials if t.reported_cost is not None]
             # What is expected where little is known may be far too much.
-            if self.cost_metric is None or money.capped or money.pays(min(reported)):
+            if self.cost_metric is None or state.is_capped or state.pays(min(reported)):
                 return super().initial(problem)
             if _measured(problem):
                 raise SpaceExhausted  # the model searches for what can be paid, or stops
-            return self.unfinished(self.exhausted(problem, money), money)
+            return self.unfinished(self.exhausted(problem, state), state)
         # A design at the cheapest points alone would say little of the others.
         part = max(part, _NEARLY * min(cost for _, cost in payable))
         row, cost = next(found for found in payable if found[1] <= part)
-        limit = min(part, money.limit or part)
+        limit = min(part, state.limit or part)
         why = f"{self.origin_of(problem, row)}, of those that cost at most {limit:.3g}."
-        return self.initial_decision(problem, row, cost, money, why)
+        return self.initial_decision(problem, row, cost, state, why)
 
     def design_is_over(self, problem: Problem) -> bool:
         """Whether it has cost its share of the budget, as it may where costs are learned."""
@@ -208,7 +208,7 @@ class PricedMethod(Method):
         few = len(_measured(problem)) < _LEAST_DESIGN
         if share is None or not self.charge_initial or few:
             return False
-        return self.money(problem, initial=True).spent >= share
+        return self.budget_state(problem, initial=True).spent >= share
 
     @property
     def _design_budget(self) -> float | None:

@@ -147,10 +147,10 @@ def test_where_no_query_tells_anything() -> None:
     client = make_client()
     run_trials(client, 3)
     method, problem = now(client)
-    money = method.money(problem)
-    region = method.region(problem, money, decision_seed(method.seed, problem.next_index))
+    state = method.budget_state(problem)
+    region = method.region(problem, state, decision_seed(method.seed, problem.next_index))
     nothing: Any = lambda X: 0.0 * X.sum(dim=(-2, -1))  # noqa: E731
-    chosen, *_ = method.choose(problem, region, nothing, money)
+    chosen, *_ = method.choose(problem, region, nothing, state)
     _, variance = posterior(problem)(region.starts)
     _, own = posterior(problem)(chosen.point.unsqueeze(0))
     assert float(own) == pytest.approx(float(variance.max()))

@@ -270,7 +270,7 @@ class HalfTheDesign(Method):
 
     def initial(self, problem: Problem) -> Decision | Stop:
         row = {**problem.draw(), "x": 0.5}
-        return self.initial_decision(problem, row, None, self.money(problem, initial=True))
+        return self.initial_decision(problem, row, None, self.budget_state(problem, initial=True))
 
     def decide(self, problem: Problem) -> Decision | Stop:
         return Stop("never")

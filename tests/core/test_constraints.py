@@ -374,7 +374,7 @@ def test_the_search_climbs_where_hardly_anything_is_feasible() -> None:
     problem, method = simulation.problem(), simulation.method
     assert isinstance(method, CostAware)
     assert problem.feasibility is not None
-    search = Search(method, problem, 1.0, method.money(problem))
+    search = Search(method, problem, 1.0, method.budget_state(problem))
     index = search.index(0.01)
     with torch.no_grad():
         largest = float(index(search.boxes.unsqueeze(-2)).max())

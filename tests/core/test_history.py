@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ax_costaware.core import PastTrial, Problem
-from ax_costaware.core.account import Budgeted, Money, ledger_of
+from ax_costaware.core.account import Budgeted, BudgetState, ledger_of
 from ax_costaware.core.history import check_complete
 from ax_costaware.core.problem import Pending
 from ax_costaware.core.trial_times import TrialTimes
@@ -52,11 +52,11 @@ class Priced(Budgeted):
         return float(str(parameters["cost"]))
 
 
-def left(budget: float | None, reserved: list[float], is_free: bool = False) -> Money:
+def left(budget: float | None, reserved: list[float], is_free: bool = False) -> BudgetState:
     """What a budget is before any trial, with decisions that are none yet."""
     pending = tuple(Pending(None, {"cost": cost}) for cost in reserved)
     method = Priced(budget=budget, charge_initial=not is_free)
-    return method.money(Problem(Space.of([]), pending=pending), initial=is_free)
+    return method.budget_state(Problem(Space.of([]), pending=pending), initial=is_free)
 
 
 @pytest.mark.parametrize("answer", ["cost_at", "cost_as_run", "cost_by_others"])
@@ -73,9 +73,9 @@ def test_a_cost_of_ones_own_that_is_none_is_refused(answer: str, cost: Any) -> N
 
 def test_a_budget_pays_to_rounding() -> None:
     """What is left after nine payments of 0.1 from 1 pays for a tenth."""
-    money = left(1.0, [0.1] * 9)
-    assert money.remaining != 0.1
-    assert [money.pays(cost) for cost in (0.1, 0.3, 1.0)] == [True, False, False]
+    state = left(1.0, [0.1] * 9)
+    assert state.remaining != 0.1
+    assert [state.pays(cost) for cost in (0.1, 0.3, 1.0)] == [True, False, False]
     assert not left(1.0, [0.9001]).pays(0.1)
     assert not left(1.0, [0.1] * 10).pays(0.1)
 
@@ -87,18 +87,18 @@ def test_what_is_not_known_is_paid_from_anything_that_is_left() -> None:
 
 
 def test_what_is_free_or_without_a_budget_is_always_paid() -> None:
-    money = left(None, [5.0])
-    assert (money.spent, money.remaining, money.limit) == (5.0, None, None)
-    assert money.pays(1e9)
+    state = left(None, [5.0])
+    assert (state.spent, state.remaining, state.limit) == (5.0, None, None)
+    assert state.pays(1e9)
     free = left(2.0, [5.0], is_free=True)
     assert (free.spent, free.remaining) == (0.0, 2.0)
     assert free.pays(1e9)
 
 
 def test_what_was_left_before_a_batch() -> None:
-    money = left(9.0, [2.0, 3.0])
-    assert (money.before, money.remaining, money.spent) == (9.0, 4.0, 5.0)
-    assert money.record() == {"spent": 5.0, "remaining": 4.0}
+    state = left(9.0, [2.0, 3.0])
+    assert (state.remaining_before_batch, state.remaining, state.spent) == (9.0, 4.0, 5.0)
+    assert state.record() == {"spent": 5.0, "remaining": 4.0}
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,9 @@ def test_initial_trials_are_counted(begun: int, place: str) -> None:
         PastTrial(i, {"x": 0.5}, "FAILED", record={"phase": "initial"}) for i in range(begun)
     )
     problem = Problem(space=Space.of([Range("x", 0.0, 1.0)]), trials=ended)
-    decision = Idle().initial_decision(problem, {"x": 0.1}, None, Idle().money(problem), join=":")
+    decision = Idle().initial_decision(
+        problem, {"x": 0.1}, None, Idle().budget_state(problem), join=":"
+    )
     assert decision.why == f"This is initial {place} its values are quasi-random."
 
 

@@ -946,7 +946,7 @@ def test_the_learned_cost_of_a_subclass_is_searched_by_recorded_and_reserved() -
     assert last.expected_cost is not None
     assert last.expected_cost > 100.0
     batch = replace(problem, pending=(Pending(None, decision.parameters),))
-    more = own.money(batch).spent - own.money(problem).spent
+    more = own.budget_state(batch).spent - own.budget_state(problem).spent
     assert 100.0 < more < 104.0
     # What is left pays for no trial, by what the search takes it to cost.
     capped = replace(simulation.method, max_trial_cost=50.0)  # type: ignore[type-var]

@@ -108,7 +108,7 @@ def test_a_batch_is_set_one_after_the_other() -> None:
     pending = tuple(Pending(None, r) for r in rows)
     problem = Problem(SPACE, tuple(past(row(200))), pending)
     assert gittins().reservations(problem, initial=False) == [6, 3]
-    assert gittins(budget=20).money(problem).remaining == 20 - 1 - 6 - 3
+    assert gittins(budget=20).budget_state(problem).remaining == 20 - 1 - 6 - 3
     assert switching_cost(problem, gittins(), row(210, "blue")) == 0
     assert switching_cost(problem, gittins(), row(200)) == 7
     assert switching_cost(Problem(SPACE), gittins(), row(200)) == 0

@@ -184,7 +184,7 @@ def test_what_is_new_is_charged_and_reserved() -> None:
     # A batch reserves as much.
     problem = simulation.problem()
     batch = replace(problem, pending=(Pending(None, decision.parameters),))
-    assert RESUMES.money(batch).spent == pytest.approx(spent + decision.expected_cost)
+    assert RESUMES.budget_state(batch).spent == pytest.approx(spent + decision.expected_cost)
     simulation.tell(decision, curve(decision.parameters))
     assert simulation.trials[-1].resumes_trial == decision.extra["resumes_trial"]
     after = sum(entry.charged for entry in simulation.ledger)
@@ -216,7 +216,7 @@ def test_a_batch_reserves_what_is_expected_where_costs_are_learned() -> None:
     whole, before = expected_costs(method, problem, [row, ROWS[2]])
     assert whole is not None
     assert before is not None
-    reserved = method.money(going_on).spent - method.money(problem).spent
+    reserved = method.budget_state(going_on).spent - method.budget_state(problem).spent
     assert reserved == pytest.approx(max(whole - before, 0.0))
     assert 0 <= reserved < 0.5 * before
 

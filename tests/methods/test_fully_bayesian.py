@@ -63,7 +63,7 @@ def test_control_sets_are_recommended_to_the_end(monkeypatch: pytest.MonkeyPatch
     problem = replace(problem, fit=lambda: model)
     best = method.recommend(problem)[0]
     assert math.isfinite(best.mean)
-    spent = replace(method, budget=method.money(problem).spent + 0.01)
+    spent = replace(method, budget=method.budget_state(problem).spent + 0.01)
     stop = spent.decide(problem)
     assert isinstance(stop, Stop)
     assert f"{best.mean:.6g}" in stop.reason

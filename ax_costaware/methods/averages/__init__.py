@@ -32,7 +32,7 @@ from ax_costaware.argument_checks import (
     positive_number,
     set_fields,
 )
-from ax_costaware.core.account import Money
+from ax_costaware.core.account import BudgetState
 from ax_costaware.core.method import Method
 from ax_costaware.core.model import ARGUMENT, FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import (
@@ -181,7 +181,7 @@ class Targets(Method):
         """
 
     @abstractmethod
-    def region(self, problem: Problem, money: Money, seed: int) -> Region:
+    def region(self, problem: Problem, state: BudgetState, seed: int) -> Region:
         """Which queries may be asked; without starts where none can be paid.
 
         Raises:
@@ -190,7 +190,7 @@ class Targets(Method):
 
     @abstractmethod
     def choose(
-        self, problem: Problem, region: Region, information: AcquisitionFunction, money: Money
+        self, problem: Problem, region: Region, information: AcquisitionFunction, state: BudgetState
     ) -> ChosenQuery:
         """Return the query of most information per unit of cost, of those that can be paid.
 
@@ -273,10 +273,10 @@ class Targets(Method):
 
     def decide(self, problem: Problem) -> Decision | Stop:
         """The query whose answer tells most about the best point, per unit of cost."""
-        money, seed = self.money(problem), decision_seed(self.seed, problem.next_index)
-        region = self.region(problem, money, seed)
+        state, seed = self.budget_state(problem), decision_seed(self.seed, problem.next_index)
+        region = self.region(problem, state, seed)
         if not len(region.starts):
-            return Stop(f"{self.exhausted(problem, money)} {self._to_deploy(problem)}")
+            return Stop(f"{self.exhausted(problem, state)} {self._to_deploy(problem)}")
         fantasized, scale = posterior(problem, pending=True), problem.scale
         targets = self._targets(problem)
         feasibility = Feasibility.of(problem.constraints, ExactPosterior.of)
@@ -290,7 +290,7 @@ class Targets(Method):
                 optima[0].new_tensor([point for point, *_ in best]),
                 *self.ahead(problem, region, optima[0]),
                 NUM_AHEAD,
-                money.remaining,
+                state.remaining,
                 seed,
                 feasibility,
             )
@@ -298,10 +298,10 @@ class Targets(Method):
         stops, record = at_price(problem, self.lmbda, gain_per_cost)
         if stops is not None:
             return Stop(
-                f"Stopped: {stops}. Spent {money.spent:g}. {self._to_deploy(problem)}",
+                f"Stopped: {stops}. Spent {state.spent:g}. {self._to_deploy(problem)}",
                 is_final=False,
             )
-        acquisition, (chosen, chosen_why, details) = self._chosen(problem, region, money, optima)
+        acquisition, (chosen, chosen_why, details) = self._chosen(problem, region, state, optima)
         best = self.recommend(problem)[0]
         with torch.no_grad():
             moments = scale.moments(*fantasized(chosen.point.unsqueeze(0)))
@@ -325,7 +325,7 @@ class Targets(Method):
                 "cost": cost,
                 "recommendation": recommendation_record(best),
                 **details,
-                **money.record(),
+                **state.record(),
                 **record,
                 **region.known,
             },
@@ -397,7 +397,7 @@ class Targets(Method):
         )
 
     def _chosen(
-        self, problem: Problem, region: Region, money: Money, optima: tuple[Tensor, Tensor]
+        self, problem: Problem, region: Region, state: BudgetState, optima: tuple[Tensor, Tensor]
     ) -> tuple[str, ChosenQuery]:
         """The query of most information, about the point, too, where none tells of the value.
 
@@ -407,7 +407,7 @@ class Targets(Method):
 
         def by(acquisition: str) -> ChosenQuery:
             information = information_of(problem, optima, acquisition)
-            return self.choose(problem, region, information, money)
+            return self.choose(problem, region, information, state)
 
         if problem.constraints:
             return "joint_entropy", by("joint_entropy")

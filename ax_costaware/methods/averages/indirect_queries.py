@@ -22,7 +22,7 @@ from ax_costaware.argument_checks import (
     sequence_of,
     set_fields,
 )
-from ax_costaware.core.account import Money
+from ax_costaware.core.account import BudgetState
 from ax_costaware.core.history import PastTrial, blaming
 from ax_costaware.core.problem import Decision, Problem, Stop
 from ax_costaware.costs import Cost
@@ -195,7 +195,7 @@ class IndirectQueries(Targets):
                 f"{law.conditional!r}: add pairs there, or make the search space smaller."
             )
 
-    def region(self, problem: Problem, money: Money, seed: int) -> Region:
+    def region(self, problem: Problem, state: BudgetState, seed: int) -> Region:
         """Quasi-random queries that the law answers for and that can be paid."""
         starts = problem.space.sobol_points(self.raw_samples or NUM_STARTS, seed, problem.held)
         given = f" with {dict(problem.fixed)} fixed" if problem.fixed else ""
@@ -212,11 +212,11 @@ class IndirectQueries(Targets):
                 f"space{given}: add pairs there."
             )
         starts = starts[supported]
-        if money.limit is not None:
-            starts = self._payable(problem, starts, money.limit)
+        if state.limit is not None:
+            starts = self._payable(problem, starts, state.limit)
             if not len(starts):  # what costs least is at a corner
                 corners = problem.space.encode([*looks(problem)])
-                starts = self._payable(problem, corners[law.supported(corners)], money.limit)
+                starts = self._payable(problem, corners[law.supported(corners)], state.limit)
         known = {}
         if isinstance(law.conditional, PairsConditional):
             known = {"pairs": law.conditional.num_pairs}
@@ -228,7 +228,7 @@ class IndirectQueries(Targets):
             return region.starts, self._costs(problem)(region.starts)
 
     def choose(
-        self, problem: Problem, region: Region, information: AcquisitionFunction, money: Money
+        self, problem: Problem, region: Region, information: AcquisitionFunction, state: BudgetState
     ) -> ChosenQuery:
         """The query of most information per unit of cost, of those that can be paid."""
         space, costs_of = problem.space, self._costs(problem)
@@ -245,7 +245,7 @@ class IndirectQueries(Targets):
 
         def allowed(points: Tensor) -> Tensor:
             points = points[self.decoded_law(problem).supported(points)]
-            return points if money.limit is None else self._payable(problem, points, money.limit)
+            return points if state.limit is None else self._payable(problem, points, state.limit)
 
         points, held = region.starts, {*problem.immovable}
         if integers := space.integers.keys() - problem.held.keys():

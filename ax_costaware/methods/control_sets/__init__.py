@@ -301,17 +301,17 @@ class ControlSets(Method):
         to be reserved for a trial, as large as any reported. Before anything is known of costs
         there is no limit.
         """
-        money = self.money(problem, initial)
-        if self.budget is None or money.limit is None:
+        state = self.budget_state(problem, initial)
+        if self.budget is None or state.limit is None:
             return NO_LIMIT
         costs = QuerySpace(problem, self).costs
         most = [max([0.0, *reported.values()]) for reported in costs.reported]
         for i, (_, largest) in costs.ranges.items():
-            most[i] = min(largest, money.limit)
+            most[i] = min(largest, state.limit)
         open_sets = [
             (cost, max(cost or 0.0, largest))
             for name, cost, largest in zip(self.names, costs.averages, most, strict=True)
-            if money.pays(cost) and (not initial or name in self.initial_control_sets)
+            if state.pays(cost) and (not initial or name in self.initial_control_sets)
         ]
         payable = [cost for cost, _ in open_sets if cost is not None]
         if not payable:
@@ -319,7 +319,7 @@ class ControlSets(Method):
         change = 0.0 if self.switching_cost is None else self.switching_cost.most
         dearest = max(cost for _, cost in open_sets) + change
         # After j trials at most j * dearest is gone, and the cheapest must still fit.
-        left = money.remaining or 0.0
+        left = state.remaining or 0.0
         return 1 + max(0, math.floor((left - min(payable) - change) / dearest + 1e-9))
 
     def groups(self) -> list[str]:

@@ -51,20 +51,22 @@ def choose(problem: Problem, method: ControlSets) -> Decision | Stop:
     payable = [i for i, is_able in enumerate(able) if is_able]
     stops, record = at_price(problem, method.lmbda, lambda: values.gain_per_cost(payable))
     if stops is not None:
-        stop = _stop(values, f"Stopped: {stops}. Spent {values.money.spent:g}.")
+        stop = _stop(values, f"Stopped: {stops}. Spent {values.budget_state.spent:g}.")
         return replace(stop, is_final=False)
     rule = values.rule.oriented(problem.minimize)
     passed_over: list[str] = []
     while any(able):
         choice = checked_choice(rule, able, rule.decide(history_of(values, able), values))
         cost = values.cost_of(choice.index)
-        if values.money.pays(None if cost is None else cost.mean):
+        if values.budget_state.pays(None if cost is None else cost.mean):
             return _decision(values, choice, passed_over, record)
         # Its average was affordable, or some of its values are.
         able[choice.index] = False
         passed_over.append(method.names[choice.index])
-    limit = "that" if values.money.capped else "what is left of it"
-    return _stop(values, f"{method.exhausted(problem, values.money)} {_dear(passed_over, limit)}.")
+    limit = "that" if values.budget_state.is_capped else "what is left of it"
+    return _stop(
+        values, f"{method.exhausted(problem, values.budget_state)} {_dear(passed_over, limit)}."
+    )
 
 
 def _decision(
@@ -88,14 +90,14 @@ def _decision(
     elif values.problem.minimize:
         reason += f" Values and bounds are of -{values.problem.objective}, which is maximized."
     if passed_over:
-        limit = "max_trial_cost" if values.money.capped else "what is left of the budget"
+        limit = "max_trial_cost" if values.budget_state.is_capped else "what is left of the budget"
         reason += f" {_dear(passed_over, limit)}, and passed over."
     details = {
         "in_play": [names[i] for i in choice.in_play],
         "values": {names[i]: float(v) for i, v in choice.values.items()},
         "rule": repr(method.rule),
         "problem": method.problem_digest,
-        **values.money.record(),
+        **values.budget_state.record(),
         **record,
         **({} if log_feasibility is None else {"feasibility": float(log_feasibility.exp())}),
         "state": dict(choice.state),
@@ -128,9 +130,9 @@ def _extra(chosen: ControlSet, arm: Row) -> dict[str, Any]:
 
 def history_of(values: ControlSetValues, affordable: Sequence[bool]) -> ControlSetHistory:
     """What the rule is told."""
-    problem, method, money = values.problem, values.method, values.money
+    problem, method, state = values.problem, values.method, values.budget_state
     trials = {trial.index: trial for trial in problem.trials}
-    past = [_past_choice(trials[e.trial_index], values, e) for e in money.entries if e.by_rule]
+    past = [_past_choice(trials[e.trial_index], values, e) for e in state.entries if e.by_rule]
     rows = problem.undelivered
     past += [
         PastChoice(method.index_of(row), cost)
@@ -148,7 +150,7 @@ def history_of(values: ControlSetValues, affordable: Sequence[bool]) -> ControlS
         reported=tuple(tuple(reported.values()) for reported in values.space.costs.reported),
         past=tuple(past),
         budget=method.budget,
-        remaining=money.remaining,
+        remaining=state.remaining,
         # Bounds under what the caller fixes, as those with pending points, say nothing for later.
         pending=problem.X_pending is not None or bool(problem.held),
         # Values that are chosen by their cost are not the best ones.
@@ -199,14 +201,14 @@ def _open_sets(values: ControlSetValues, costs: Sequence[float | None]) -> list[
         InputError: If no control set is open, or the budget pays for others only.
     """
     method, fixed = values.method, values.problem.fixed
-    affordable = [values.money.pays(cost) for cost in costs]
+    affordable = [values.budget_state.pays(cost) for cost in costs]
     if not any(affordable):
         return affordable
     allowed = allowed_sets(values.problem, method.control_sets)
     able = [a and b for a, b in zip(allowed, affordable, strict=True)]
     if not any(able):
-        limit = f"{values.money.limit:g} that a trial may cost, by "
-        limit += "max_trial_cost" if values.money.capped else "what is left of the budget"
+        limit = f"{values.budget_state.limit:g} that a trial may cost, by "
+        limit += "max_trial_cost" if values.budget_state.is_capped else "what is left of the budget"
         raise InputError(
             f"fixed_parameters={dict(fixed)} leave only control sets that cost more than the "
             f"{limit}."
@@ -227,12 +229,12 @@ def _stop(values: ControlSetValues, why: str) -> Stop:
 
 def _exhausted(values: ControlSetValues, costs: Sequence[float | None]) -> str:
     """That the cheapest control set cannot be paid, as far as costs are known."""
-    problem, method, money = values.problem, values.method, values.money
+    problem, method, state = values.problem, values.method, values.budget_state
     known = [cost for cost in costs if cost is not None]
     if not known:
-        return method.exhausted(problem, money)
+        return method.exhausted(problem, state)
     verb = "is expected to cost" if method.learns_costs else "costs"
-    return method.exhausted(problem, money, f"the cheapest control set {verb} {min(known):g}")
+    return method.exhausted(problem, state, f"the cheapest control set {verb} {min(known):g}")
 
 
 def _dear(names: Sequence[str], limit: str) -> str:
@@ -260,7 +262,7 @@ def initial_trial(problem: Problem, method: ControlSets) -> Decision | Stop:
     costs = values.space.costs.averages
     able = _open_sets(values, costs)
     if not any(able):
-        return method.unfinished(_exhausted(values, costs), values.money)
+        return method.unfinished(_exhausted(values, costs), values.budget_state)
     cycle = [method.names.index(name) for name in method.initial_control_sets]
     turn = index % len(cycle)
     rest = sorted(range(len(costs)), key=lambda i: costs[i] or 0.0)
@@ -272,7 +274,7 @@ def initial_trial(problem: Problem, method: ControlSets) -> Decision | Stop:
             break
         asked += prices
     else:  # each costs too much with its switching cost
-        return method.unfinished(_exhausted(values, asked), values.money)
+        return method.unfinished(_exhausted(values, asked), values.budget_state)
     arm, cost = found
     known = "cost" if chosen.cost is not None else "expected cost"
     price = "cost not known yet" if cost is None else f"{known} {cost:g}"
@@ -280,7 +282,7 @@ def initial_trial(problem: Problem, method: ControlSets) -> Decision | Stop:
         problem,
         arm,
         cost,
-        values.money,
+        values.budget_state,
         f"control set {chosen.name!r} ({price}) comes next in the initial design, whose values "
         "are quasi-random.",
         details={"in_play": [chosen.name], "values": {}, "rule": "initial design"},
@@ -304,11 +306,11 @@ def _payable_trial(
         chosen: The control set.
         costs: What trials of each control set cost, on average or at least.
     """
-    problem, method, money = values.problem, values.method, values.money
+    problem, method, state = values.problem, values.method, values.budget_state
     place = method.names.index(chosen.name)
     average, varies = costs[place], place in values.space.costs.declared
     later = method.initial_cost([cost or 0.0 for cost in costs], after=index)
-    left = math.inf if money.remaining is None or not method.charge_initial else money.remaining
+    left = math.inf if state.remaining is None or not method.charge_initial else state.remaining
     prices: list[float | None] = []
     first: _Priced | None = None
     names, arms = chosen.parameters, _initial_arms(values.space, index, chosen)
@@ -321,7 +323,7 @@ def _payable_trial(
             cost = average if declared is None else declared
             price = method.with_switching_cost(problem, one, cost)
             prices.append(price)
-            if not money.pays(price):
+            if not state.pays(price):
                 continue
             first = first or (one, price)
             if not varies or (price or 0.0) + later <= left * (1 + ROUNDING):

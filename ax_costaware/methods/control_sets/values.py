@@ -30,7 +30,7 @@ from ax_costaware.acquisition import Optimum
 from ax_costaware.acquisition.criteria import LogExpectedImprovement
 from ax_costaware.acquisition.feasibility import Feasibility, feasibility_weighted
 from ax_costaware.acquisition.objectives import QueryCosts
-from ax_costaware.core.account import Money
+from ax_costaware.core.account import BudgetState
 from ax_costaware.core.problem import Problem, decision_seed
 from ax_costaware.core.switching import kept_settings, next_cost, switching_cost
 from ax_costaware.methods.control_sets.query_space import QuerySpace
@@ -77,9 +77,9 @@ class ControlSetValues:
         return QuerySpace(self.problem, self.method)
 
     @cached_property
-    def money(self) -> Money:
+    def budget_state(self) -> BudgetState:
         """What is left for the decision."""
-        return self.method.money(self.problem, self.initial)
+        return self.method.budget_state(self.problem, self.initial)
 
     @cached_property
     def beta(self) -> float:
@@ -196,13 +196,13 @@ class ControlSetValues:
         from_zero = zero if self.rule.baseline == "zero" else self._worst()
         costs = QueryCosts(log_costs, None if is_log else from_zero, self.rule.baseline is not None)
         found = self._best_by(indices, held, costs)
-        limit = self.money.limit
+        limit = self.budget_state.limit
         if not limit:
             return found
         over, penalties = [], []
         for place, (index, (point, value)) in enumerate(zip(indices, found, strict=True)):
             price = self._price(index, point)
-            if log_costs[place] is None or price is None or self.money.pays(price.mean):
+            if log_costs[place] is None or price is None or self.budget_state.pays(price.mean):
                 continue
             height = (value - from_zero) / (price.mean if costs.per_cost else 1.0)
             over.append(place)
@@ -273,7 +273,7 @@ class ControlSetValues:
             log_feasibility = space.log_feasibility(points, sets)
             if log_feasibility is not None:
                 worth = worth + log_feasibility
-            limited = [cost is not None and not self.money.pays(cost.mean) for cost in costs]
+            limited = [cost is not None and not self.budget_state.pays(cost.mean) for cost in costs]
             if not all(limited):
                 worth = worth.masked_fill(torch.tensor(limited, device=worth.device), -torch.inf)
             chosen.append(ones[int(worth.argmax())])
@@ -303,7 +303,7 @@ class ControlSetValues:
         costs = {i: cost.mean for i in indices if (cost := self.cost_of(i)) is not None}
         if len(costs) < len(indices):
             return None
-        left, most = self.money.remaining, 0.0
+        left, most = self.budget_state.remaining, 0.0
         for count in NUM_AHEAD:
             payable = [i for i in indices if count == 1 or left is None or count * costs[i] <= left]
             gains = self.space.knowledge(payable, count)

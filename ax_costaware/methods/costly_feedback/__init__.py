@@ -35,7 +35,7 @@ from ax_costaware.argument_checks import (
     optional,
     positive_number,
 )
-from ax_costaware.core.account import ROUNDING, Money
+from ax_costaware.core.account import ROUNDING, BudgetState
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.method import NO_LIMIT, Method
 from ax_costaware.core.model import ARGUMENT, FixedHyperparameters, ModelOptions
@@ -256,15 +256,15 @@ class CostlyFeedback(Method):
         It goes on until there are enough outcomes for a model, for a job that is tuned while it
         runs always needs values.
         """
-        money = self.money(problem, initial=True)
+        state = self.budget_state(problem, initial=True)
         row = problem.draw()
         cost = cost_of(self.searched_cost, row)
-        pays = money.pays(cost)
+        pays = state.pays(cost)
         decision = self.initial_decision(
             problem,
             row,
             cost if pays else 0.0,
-            money,
+            state,
             "its values are quasi-random, and its outcome is measured.",
             measure=pays,
             details={"now": self.times(problem.trials)[problem.next_index]},
@@ -276,7 +276,7 @@ class CostlyFeedback(Method):
                 "quasi-random, and the outcome is measured."
             )
         if not pays:
-            because = self._too_expensive(money, cost)
+            because = self._too_expensive(state, cost)
             why = f"Its values are quasi-random, and nothing is measured: {because}."
         return replace(decision, why=why)
 
@@ -286,8 +286,8 @@ class CostlyFeedback(Method):
         Where a measurement can be paid, but not at the largest upper confidence bound, it is the
         point of the best posterior mean, which is measured as the rule says if that can be paid.
         """
-        money, index, scale = self.money(problem), problem.next_index, problem.scale
-        pays, may_pay = False, money.pays(self._least_cost(problem))
+        state, index, scale = self.budget_state(problem), problem.next_index, problem.scale
+        pays, may_pay = False, state.pays(self._least_cost(problem))
         for explores in (True, False) if may_pay else (False,):
             pending = self._measured(problem)
             search, feasibility, is_any_feasible = self._search(problem, index, pending, explores)
@@ -296,7 +296,7 @@ class CostlyFeedback(Method):
             found = search.upper_confidence_bound(beta)
             (row,) = problem.space.decode(found.point[:1])
             cost = cost_of(self.searched_cost, row)
-            if pays := money.pays(cost):
+            if pays := state.pays(cost):
                 break
         with torch.no_grad():
             mean, variance = (float(moment) for moment in search.posterior(found.point[:1]))
@@ -321,7 +321,7 @@ class CostlyFeedback(Method):
             prospect = Prospect(best, spread, weight, draw, rivals, unsure)
             choice = checked_measurement(rule, rule.decide(prospect))
         else:
-            choice = MeasurementChoice(False, self._too_expensive(money, cost))
+            choice = MeasurementChoice(False, self._too_expensive(state, cost))
         mean, spread = scale.from_model(mean), scale.unit * variance**0.5
         what = "has the best posterior mean"
         if explores:
@@ -354,7 +354,7 @@ class CostlyFeedback(Method):
                 "forgetting": model.forgetting_kernel.forgetting.item(),
                 "now": now,
                 **({} if chance is None else {"feasibility": chance}),
-                **money.record(),
+                **state.record(),
             },
             extra={"measure": choice.measure},
             value=value,
@@ -382,11 +382,11 @@ class CostlyFeedback(Method):
         costs = super().reserved(problem, initial)
         return [cost * other.measure for cost, other in zip(costs, undelivered, strict=True)]
 
-    def _too_expensive(self, money: Money, cost: float) -> str:
+    def _too_expensive(self, state: BudgetState, cost: float) -> str:
         """Why nothing is measured where it does not pay, as a phrase."""
-        limit = f"what is left of the budget, {max(money.remaining or 0.0, 0.0):g} of "
+        limit = f"what is left of the budget, {max(state.remaining or 0.0, 0.0):g} of "
         limit += f"{self.budget or 0.0:g},"
-        if money.capped:
+        if state.is_capped:
             limit = f"max_trial_cost={self.max_trial_cost:g}"
         where = "" if isinstance(self.searched_cost, float) else " at these values"
         return f"{limit} does not pay for a measurement, which costs {cost:g}{where}"

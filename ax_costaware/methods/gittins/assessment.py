@@ -17,7 +17,7 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from torch import Tensor
 
 from ax_costaware.acquisition import LogNoisyExpectedImprovementPerCost, Optimum
-from ax_costaware.core.account import Money
+from ax_costaware.core.account import BudgetState
 from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop, feasibility_text
 from ax_costaware.core.switching import next_cost
 from ax_costaware.costs.cost_model import SAME_VALUE, whole_cost
@@ -48,8 +48,8 @@ _NONE_FEASIBLE = "No trial is as likely to be feasible as it has to be; the like
 class Assessment:
     """The next trial, the incumbent that it is compared with, and whether to stop."""
 
-    money: Money
-    """Money spent, and money left."""
+    budget_state: BudgetState
+    """Budget spent and left."""
 
     incumbent: float
     """The best posterior mean at an evaluated point."""
@@ -101,8 +101,8 @@ class Assessment:
         if self.incumbent_trial is not None:
             what = f"{self.named} with {values}"
         return (
-            f"Stopped: {self.reason}.{compared} {self.money.said}. {deploy} {what}: expected value "
-            f"{self.incumbent:.6g}{feasibility_text(self.feasibility)}."
+            f"Stopped: {self.reason}.{compared} {self.budget_state.summary}. {deploy} {what}: "
+            f"expected value {self.incumbent:.6g}{feasibility_text(self.feasibility)}."
         )
 
     @property
@@ -123,8 +123,8 @@ def assess(method: CostAware, problem: Problem, rule: StopRule | None) -> Assess
     Raises:
         InputError: If a cost is missing, or is no finite number > 0.
     """
-    search = Search(method, problem, next_cost(method, problem), method.money(problem))
-    money, scale, under_way = search.money, problem.scale, problem.X_pending
+    search = Search(method, problem, next_cost(method, problem), method.budget_state(problem))
+    state, scale, under_way = search.budget_state, problem.scale, problem.X_pending
     incumbent = search.incumbent()
     best, row = incumbent.value, incumbent.trial
     count = len(problem.undelivered)
@@ -132,14 +132,14 @@ def assess(method: CostAware, problem: Problem, rule: StopRule | None) -> Assess
     inputs = problem.as_fixed(search.row_of(incumbent.point) if trial is None else trial.inputs)
     was_run = trial is not None and problem.space.are_near(inputs, [trial.inputs], SAME_VALUE)[0]
     assessment = Assessment(
-        money,
+        state,
         scale.from_model(best),
         trial.index if trial is not None and was_run else None,
         inputs,
         feasibility=incumbent.feasibility,
         is_feasible=search.is_feasible(incumbent),
     )
-    if not money.pays(None):
+    if not state.pays(None):
         return replace(assessment, reason="the budget is used up")
     stops, reason = False, ""
     try:
@@ -155,7 +155,7 @@ def assess(method: CostAware, problem: Problem, rule: StopRule | None) -> Assess
             if method.acquisition == GITTINS:
                 criterion = search.index(price)
             else:
-                criterion = search.improvement(reach, _cost_exponent(method, money))
+                criterion = search.improvement(reach, _cost_exponent(method, state))
             found = search.best(criterion)
         by_improvement = isinstance(rule, ImprovementPerCostStop)
         index_at = partial(_index_at, search, best, criterion if by_improvement else None)
@@ -178,7 +178,7 @@ def assess(method: CostAware, problem: Problem, rule: StopRule | None) -> Assess
     except SpaceExhausted:
         return replace(assessment, reason=SpaceExhausted.REASON)
     if stops and found.is_restricted:
-        payer = "max_trial_cost" if money.capped else "what is left of the budget"
+        payer = "max_trial_cost" if state.is_capped else "what is left of the budget"
         reason += f", of those that {payer} pays for"
     # In the middle of a batch nothing is known that was not known at its start.
     if relative is not None and method.decay is not None and not count:
@@ -205,13 +205,13 @@ def _towards_feasible(search: Search[CostAware], assessment: Assessment) -> Asse
     )
 
 
-def _cost_exponent(method: CostAware, money: Money) -> float:
+def _cost_exponent(method: CostAware, state: BudgetState) -> float:
     """Power of the cost that an improvement is divided by."""
     if method.acquisition != "log_ei_cost_cooling":
         return 1.0
-    assert money.remaining is not None
+    assert state.remaining is not None
     assert method.budget is not None
-    return max(money.remaining, 0.0) / method.budget
+    return max(state.remaining, 0.0) / method.budget
 
 
 def _index_at(
@@ -320,7 +320,7 @@ def _decision(
             "stop_rule": None if method.rule is None else repr(method.rule),
             **({HELD: False} if not_held else {}),
             **probabilities,
-            **search.money.record(),
+            **search.budget_state.record(),
         },
         value=found.value,
     )

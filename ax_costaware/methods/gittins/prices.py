@@ -45,7 +45,7 @@ def price_of_cost(search: Search[CostAware], relative: float | None, best_f: flo
     Returns:
         Units of the objective per unit of cost.
     """
-    method, money = search.method, search.money
+    method, state = search.method, search.budget_state
     if method.lmbda is not None:
         return method.lmbda
     if relative is not None:
@@ -54,7 +54,7 @@ def price_of_cost(search: Search[CostAware], relative: float | None, best_f: flo
     if held is not None:
         return held
     # A price that is held is that of the batch's first decision, whichever of them comes first.
-    left = money.remaining if method.rule is None else money.before
+    left = state.remaining if method.rule is None else state.remaining_before_batch
     assert left is not None
     means, sigmas, costs = _boxes(search)
     # What cannot be paid cannot be opened; and one box can, whatever the price.

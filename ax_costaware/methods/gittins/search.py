@@ -29,7 +29,7 @@ from ax_costaware.acquisition.noisy_improvement import has_factor, has_found_noi
 from ax_costaware.acquisition.optimize import Optimum
 from ax_costaware.acquisition.pointwise import LogTail
 from ax_costaware.acquisition.target_fidelity import at_target
-from ax_costaware.core.account import Money
+from ax_costaware.core.account import BudgetState
 from ax_costaware.core.failures import failures_as_constraint
 from ax_costaware.core.optimize import possible
 from ax_costaware.core.problem import Problem
@@ -89,7 +89,7 @@ class Search(Generic[Priced]):
     cost: CostFunction
     """What a point costs."""
 
-    money: Money
+    budget_state: BudgetState
     """What was spent, and what is left; not nothing."""
 
     beside: tuple[dict[str, Value], ...] = ()
@@ -101,7 +101,7 @@ class Search(Generic[Priced]):
     @property
     def pays_for_none(self) -> str:
         """That no trial can be paid, as a phrase."""
-        if self.money.capped:
+        if self.budget_state.is_capped:
             return f"no trial is expected to cost at most {self.method.max_trial_cost:g}"
         return "what is left of the budget pays for no trial"
 
@@ -208,7 +208,8 @@ class Search(Generic[Priced]):
         if not is_noisy and found is not None and self._were_made(found.point):
             # Nothing is expected anywhere, to rounding: what is new may at least be unexpected.
             new = self.starts[~self._were_made(self.starts)]
-            new = new if self.money.limit is None else new[self.costs(new) <= self.money.limit]
+            if (limit := self.budget_state.limit) is not None:
+                new = new[self.costs(new) <= limit]
             found = self._better(None, new, acquisition) if len(new) else found
         return acquisition, found
 
@@ -349,7 +350,7 @@ class Search(Generic[Priced]):
                 return replace(at, value=float(acquisition(at.point.reshape(1, 1, -1))))
         # That nothing is worth its cost must not be for want of a good start.
         found = self._better(self._maximum(acquisition), self.starts, acquisition)
-        limit = self.money.limit
+        limit = self.budget_state.limit
         if limit is None or self.cost_at(found.point) <= limit:
             return found
         costs = self.costs(self.starts)

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from ax_costaware.acquisition.optimize import Optimum
 from ax_costaware.argument_checks import integer_at_least, set_fields
-from ax_costaware.core.account import Money
+from ax_costaware.core.account import BudgetState
 from ax_costaware.core.history import PastTrial, blaming
 from ax_costaware.core.problem import Array, Decision, Problem, Stop
 from ax_costaware.exceptions import InputError, UnsupportedInputError
@@ -252,10 +252,10 @@ class TreeSearch(Targets):
                 f"fixed parameters {dict(problem.fixed)}: the initial cells are given. Attach the "
                 "trial instead, or fix parameters once the model decides."
             )
-        money = self.money(problem, initial=True)
+        state = self.budget_state(problem, initial=True)
 
         def is_paid(cell: Cell) -> bool:
-            return money.pays(*self.cell_costs([cell]))
+            return state.pays(*self.cell_costs([cell]))
 
         levels = [
             level
@@ -263,7 +263,7 @@ class TreeSearch(Targets):
             if any(map(is_paid, islice(_cells(self.tree, level), _MOST_CELLS)))
         ]
         if not levels:
-            return self.unfinished(self.exhausted(problem, money), money)
+            return self.unfinished(self.exhausted(problem, state), state)
         begun = Counter(self._begun(problem))
         failed = {*self._cells_of(trial.parameters for trial in problem.failed)} - {self.tree.root}
         elsewhere = (cell for i in levels for cell in _cells(self.tree, i, failed))
@@ -282,7 +282,7 @@ class TreeSearch(Targets):
             problem,
             self.parameters_of(cell),
             cost,
-            money,
+            state,
             f"it is a cell of level {cell.level}, for the coarsest come first.",
             details={"level": cell.level, "cell": list(cell.index)},
         )
@@ -297,7 +297,7 @@ class TreeSearch(Targets):
             with suppress(InputError):  # what never ran need not make sense
                 yield self.cell_of(row)
 
-    def region(self, problem: Problem, money: Money, seed: int) -> Region:
+    def region(self, problem: Problem, state: BudgetState, seed: int) -> Region:
         """The leaves and their children, as far as they can be paid."""
         tree, fixed = self.tree, problem.fixed
         measured = self.measured_cells(problem)
@@ -311,7 +311,7 @@ class TreeSearch(Targets):
                 "next: attach the trial instead."
             )
         costs = zip(active, self.cell_costs(active), strict=True)
-        cells = tuple(cell for cell, cost in costs if money.pays(cost))
+        cells = tuple(cell for cell, cost in costs if state.pays(cost))
         points = self._queries(problem, cells)
         return Region(points, cells, known={"leaves": len(leaves), "active": len(every)})
 
@@ -341,12 +341,12 @@ class TreeSearch(Targets):
         return torch.from_numpy(queries[:, columns]).to(problem.space.bounds)
 
     def choose(
-        self, problem: Problem, region: Region, information: AcquisitionFunction, money: Money
+        self, problem: Problem, region: Region, information: AcquisitionFunction, state: BudgetState
     ) -> ChosenQuery:
         """The cell of most information per unit of cost, of those that can be paid."""
         nats, worth = nats_and_worth(problem, information, region.starts)
         costs = self.cell_costs(region.cells)
-        position, reason = self.tree.decide(region.cells, worth.tolist(), money.limit, costs)
+        position, reason = self.tree.decide(region.cells, worth.tolist(), state.limit, costs)
         cell = region.cells[position]
         subject = subject_of(information, problem)
         why = f"Of what there is to know about {subject}, {reason}."

@@ -160,8 +160,8 @@ def test_nothing_is_expected_before_anything_is_known() -> None:
 
     def pays(spent: float) -> list[bool]:
         trials = (PastTrial(0, {CONTROL_SET: "a"}, status="FAILED", reported_cost=spent),)
-        money = method.money(problem_of(method, trials))
-        return [money.pays(cost) for cost in (None, 3.0)]
+        state = method.budget_state(problem_of(method, trials))
+        return [state.pays(cost) for cost in (None, 3.0)]
 
     assert pays(18.0) == [True, False]
     assert pays(20.0) == [False, False]
@@ -173,9 +173,9 @@ def test_a_reported_cost_replaces_the_expected_one() -> None:
     method = ControlSets(CONTROL_SETS, MARGINALS, budget=2.0, initial_trials=2)
     record = {"phase": "initial", "expected_cost": 0.1}
     trial = PastTrial(0, {CONTROL_SET: "x1", "x1": 0.5}, reported_cost=1.8, record=record)
-    money = method.money(problem_of(method, (trial,)))
-    assert money.remaining == pytest.approx(0.2)
-    assert [money.pays(s.cost) for s in CONTROL_SETS] == [True, False, False]
+    state = method.budget_state(problem_of(method, (trial,)))
+    assert state.remaining == pytest.approx(0.2)
+    assert [state.pays(s.cost) for s in CONTROL_SETS] == [True, False, False]
 
 
 @given(
@@ -195,8 +195,8 @@ def test_a_batch_of_the_certain_size_is_always_paid(
     count = method.num_payable(problem, initial=False)
     assert count >= 1
     for _ in range(count):
-        money = method.money(problem)
-        payable = [cost for cost in costs if money.pays(cost)]
+        state = method.budget_state(problem)
+        payable = [cost for cost in costs if state.pays(cost)]
         assert payable
         cost = random.choice([max(payable), min(payable), *payable])  # type: ignore[attr-defined]
         row = dict.fromkeys(problem.space.parameters, 0.5) | {CONTROL_SET: f"x{costs.index(cost)}"}
@@ -215,7 +215,7 @@ def test_a_batch_of_learned_costs_is_paid_as_expected(budget: float) -> None:
     method = ControlSets(sets, MARGINALS, budget=budget, rule=rule, initial_trials=0)
     reported = [("x1", 1.0), ("x1+x2", 1.5), ("x1+x2", 2.5), ("x1+x2+x3", 3.0)]
     problem = problem_of(method, paid(reported))
-    assert method.money(problem).remaining == budget - 8.0
+    assert method.budget_state(problem).remaining == budget - 8.0
     count = method.num_payable(problem, initial=False)
     assert count >= 1
     for choices in itertools.product(range(3), repeat=min(count, 7) - 1):

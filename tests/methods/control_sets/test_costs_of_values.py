@@ -254,7 +254,7 @@ def test_a_batch_of_the_certain_size_is_paid() -> None:
     """Each decision reserves what it costs at its values; the largest cost limits the number."""
     simulation = ran(5, sets=SETS[2:], budget=40.0)
     method, problem = method_of(simulation), simulation.problem()
-    left = method.money(problem).remaining
+    left = method.budget_state(problem).remaining
     assert left is not None
     count = method.num_payable(problem, initial=False)
     assert count == 1 + math.floor((left - 0.9) / 4.5)
@@ -266,7 +266,7 @@ def test_a_batch_of_the_certain_size_is_paid() -> None:
         later = replace(problem, pending=tuple(Pending(None, row) for row in rows))
         reserved = math.fsum(method.reservations(later, initial))
         assert reserved == pytest.approx(2 * 0.5 + 4.0 * 1.1)
-    assert method.money(later).remaining == pytest.approx(left - reserved)
+    assert method.budget_state(later).remaining == pytest.approx(left - reserved)
 
 
 def test_attached_trials_are_charged_by_their_values() -> None:

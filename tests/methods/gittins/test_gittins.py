@@ -398,7 +398,7 @@ def test_before_a_fit_has_seen_that_there_is_no_noise_trials_may_be_made_again(
     monkeypatch.setattr(Search, "best", lambda *_: made)
     for part, is_noisy in ((0.12, False), (0.08, True)):
         noise.noise = part * noise.noise_prior.mode
-        search = Search(method, problem, 1.0, method.money(problem))
+        search = Search(method, problem, 1.0, method.budget_state(problem))
         criterion, found = search.best_improvement(0.0)
         assert isinstance(criterion, LogNoisyExpectedImprovementPerCost) is is_noisy
         assert found is not None
