@@ -1,7 +1,8 @@
 """Cost-aware Bayesian optimisation for Ax and BoTorch.
 
-Tell Ax what each kind of trial costs and which inputs it controls; it then spends the budget well
-and says when to stop. Importing the package registers its classes with Ax's JSON and SQL stores.
+State what each kind of trial costs and which inputs it controls. The package then spends the budget
+well and stops when no trial is worth its cost. Importing it registers its classes with Ax's JSON
+and SQL stores.
 """
 
 from ax_costaware.ax_bridge.client import create_tables, locked, read_experiment, take_over

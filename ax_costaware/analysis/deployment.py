@@ -47,7 +47,7 @@ class DeploymentAnalysis(MethodAnalysis[Method]):
     - ``worth_it``: True if ``recommend(client, max_cost=...)`` has it first for some limit.
     """
 
-    title = "Value against the cost of what is deployed"
+    title = "Expected value against the cost of a deployment"
     method_class = Method
 
     @classmethod

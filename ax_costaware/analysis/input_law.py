@@ -56,7 +56,7 @@ _GRID = 201
 """Number of points of a distribution function."""
 
 _CONDITIONAL_GRID = 31
-"""The same for an average over trials, each of which is slow."""
+"""Number of points if the function is an average over trials, each of which is slow."""
 
 _MAX_TRIALS = 30
 """Largest number of trials of such an average; of more, an even selection."""

@@ -66,13 +66,13 @@ class Run(Generic[AnyMethod]):
     """Experiment that a strategy of the package runs."""
 
     experiment: Experiment
-    """The experiment."""
+    """Experiment."""
 
     strategy: GenerationStrategy
-    """Its strategy."""
+    """Strategy of the experiment."""
 
     method: AnyMethod
-    """The strategy's method."""
+    """Method of the strategy."""
 
     @property
     def client(self) -> tuple[Experiment, GenerationStrategy]:

@@ -104,11 +104,11 @@ def _frame(run: Run[CostAware], assessment: StopAssessment) -> pd.DataFrame:
 
 def _are_feasible(run: Run[CostAware], frame: pd.DataFrame) -> pd.Series:
     """Return True for trials whose outcomes satisfy the constraints."""
-    kept = pd.Series(True, frame.index)
+    is_feasible = pd.Series(True, frame.index)
     for constraint in constraints_of(run.experiment.optimization_config):
         values = values_in_data(run.experiment, constraint.metric)
-        kept &= frame["trial_index"].map(values).between(*constraint.ends)
-    return kept
+        is_feasible &= frame["trial_index"].map(values).between(*constraint.ends)
+    return is_feasible
 
 
 def _subtitle(frame: pd.DataFrame, run: Run[CostAware], assessment: StopAssessment) -> str:

@@ -56,7 +56,7 @@ def adapter_of(experiment: Experiment, loop: Loop, problem: Problem) -> TorchAda
     """
     method = loop.method
     config = check_optimization_config(experiment.optimization_config)
-    reason = None if method.measures_points else "averages of what is wanted"
+    reason = None if method.measures_points else "averages of the objective"
     reason = "of different times, and drift" if method.sees_time else reason
     if reason is not None:
         return _Refusing(experiment=experiment, reason=reason)

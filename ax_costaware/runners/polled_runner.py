@@ -211,7 +211,7 @@ class PolledRunner(StoredRunner):
         seconds = _seconds_since(running["started"]) if state.seconds is None else state.seconds
         how, error, cost = state.status.value, state.error, state.cost
         outcome: dict[str, Any] = {}
-        kept: dict[str, Any] = {}
+        parts: dict[str, Any] = {}
         if state.status is AttemptStatus.RUNNING:
             if self.timeout is None or seconds <= self.timeout:
                 return TrialStatus.RUNNING
@@ -224,11 +224,11 @@ class PolledRunner(StoredRunner):
                 how, cost = _COMPLETED, outcome.get("cost")
             except UserInputError as refused:
                 how, error = AttemptStatus.FAILED.value, str(refused)
-                cost, kept = failed_cost(trial, returned), {_RETURNED: returned}
+                cost, parts = failed_cost(trial, returned), {_RETURNED: returned}
         elif state.result is not None:
             cost = failed_cost(trial, state.result)
         ran = state.seconds if state.status is AttemptStatus.LOST else seconds
-        record = self._record(trial, {**record, **outcome}, running, how, ran, error, cost, **kept)
+        record = self._record(trial, {**record, **outcome}, running, how, ran, error, cost, **parts)
         if how == _COMPLETED:
             warn_out_of_bounds(outcome["realized"], trial.experiment.search_space)
             return TrialStatus.COMPLETED
@@ -273,7 +273,7 @@ class PolledRunner(StoredRunner):
         seconds: float | None,
         error: str | None = None,
         cost: float | None = None,
-        **kept: Any,
+        **parts: Any,
     ) -> dict[str, Any]:
         """Record that an attempt has ended and return the trial's new record."""
         if cost is None and self.time_cost and state != _COMPLETED:
@@ -285,7 +285,7 @@ class PolledRunner(StoredRunner):
             "state": state,
             "error": None if error is None else _storable(error),
             "cost": cost,
-            **kept,
+            **parts,
         }
         record = {**record, _ATTEMPTS: [*(record.get(_ATTEMPTS) or []), ended]}
         trial.update_run_metadata({RECORD: record})

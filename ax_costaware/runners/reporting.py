@@ -63,8 +63,8 @@ def terms_of(trial: BaseTrial) -> TrialTerms:
     metric = next((record.get("cost_metric") for record in records if record), None)
     change = _switching_cost(trial)
     name = arm.get(CONTROL_SET)
-    told = records[:1] if records[0] else [record for record in records if record]
-    if name is None or (told and all("control_set" not in record for record in told)):
+    known = records[:1] if records[0] else [record for record in records if record]
+    if name is None or (known and all("control_set" not in record for record in known)):
         return TrialTerms(None, None, metric, change)
     for record in records:
         if record.get("control_set") == name and "controlled" in record:

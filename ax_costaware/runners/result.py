@@ -223,11 +223,11 @@ def _plain(value: Any, what: str) -> Any:
 def _described(failure: BaseException) -> str:
     """Return the error of the user's function, with its place in the function's file."""
     text = f"{type(failure).__name__}: {failure}" if str(failure) else type(failure).__name__
-    beside = Path(run_function.__code__.co_filename).parent
+    folder = Path(run_function.__code__.co_filename).parent
     frames = [
         frame
         for frame in traceback.extract_tb(failure.__traceback__)
-        if Path(frame.filename).parent != beside
+        if Path(frame.filename).parent != folder
     ]
     if not frames:  # Its return value was refused.
         return text

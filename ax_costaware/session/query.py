@@ -62,7 +62,7 @@ class Candidate:
     """Standard error of the expected cost."""
 
     in_play: bool = True
-    """True if the rule chose among this and others."""
+    """True if the rule compared this candidate with others."""
 
     chosen: bool = True
     """True for the chosen candidate."""
@@ -158,7 +158,7 @@ class Query:
 
     @property
     def parameters(self) -> dict[str, TParamValue]:
-        """The values of ``controlled``, under the name that a ``Recommendation`` has for them."""
+        """Values of ``controlled``, under the name that a ``Recommendation`` has for them."""
         return self.controlled
 
     def to_frame(self) -> pd.DataFrame:

@@ -130,10 +130,10 @@ def recommend(
         costs = [found.expected_cost for found in ranked if found.expected_cost is not None]
         ranked = [r for r in ranked if r.expected_cost is not None and r.expected_cost <= limit]
         if not ranked:
-            least = f"at least {min(costs):.6g}, the least" if costs else "None, for nothing has an"
-            raise UserInputError(
-                f"max_cost={max_cost!r}: expected {least} expected cost of what could be deployed."
-            )
+            smallest = "None, since no deployment has an expected cost"
+            if costs:
+                smallest = f"at least {min(costs):.6g}, the smallest expected cost of a deployment"
+            raise UserInputError(f"max_cost={max_cost!r}: expected {smallest}.")
     return replace(ranked[0], alternatives=tuple(ranked[1:]))
 
 

@@ -86,7 +86,7 @@ def should_stop(
     surrogate_spec: SurrogateSpec | FixedHyperparameters | None = None,
     seed: int | None = None,
 ) -> StopAssessment:
-    """Return if another trial is worth its cost, on an experiment that any strategy runs.
+    """Test if another trial is worth its cost, on an experiment that any strategy runs.
 
     The model is fitted to all data reported so far. Nothing in the experiment changes. Settings of
     a ``cost_aware_strategy`` are taken from the strategy; arguments override them. For a strategy

@@ -1,4 +1,4 @@
-"""The account of an experiment: ``spending`` and ``set_budget``.
+"""Account of an experiment: ``spending`` and ``set_budget``.
 
 A budget may be changed while the experiment runs, or after it has stopped.
 """

@@ -1,4 +1,4 @@
-"""Value against the cost of what is deployed."""
+"""Expected value against the cost of a deployment."""
 
 from __future__ import annotations
 

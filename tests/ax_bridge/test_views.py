@@ -194,8 +194,8 @@ def test_the_best_point_is_judged_by_its_expectation(finished: tuple[Client, flo
 @pytest.mark.parametrize(
     ("toy", "reason"),
     [
-        (indirect_toy, "averages of what is wanted"),
-        (tree_toy, "averages of what is wanted"),
+        (indirect_toy, "averages of the objective"),
+        (tree_toy, "averages of the objective"),
         (feedback_toy, "of different times, and drift"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

@@ -164,7 +164,7 @@ def test_the_best_within_a_limit_of_what_deploying_costs() -> None:
     assert (cheaper.control_set, cheaper.expected_cost) == ("acid", 1.5)
     assert [one.control_set for one in cheaper.alternatives] == ["water"]
     assert recommend(client, max_cost=1.0).control_set == "water"
-    with pytest.raises(UserInputError, match=r"max_cost=0\.9: expected at least 1, the least"):
+    with pytest.raises(UserInputError, match=r"max_cost=0\.9: expected at least 1, the smallest"):
         recommend(client, max_cost=0.9)
     with pytest.raises(UserInputError, match="max_cost='low': expected a finite number > 0, or N"):
         recommend(client, max_cost="low")  # type: ignore[arg-type]
