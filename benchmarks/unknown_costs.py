@@ -47,7 +47,7 @@ from torch import Tensor
 from unknown_costs_problems import ackley6, hartmann6, lengthscales, worst_of
 from unknown_costs_tables import PANELS, draw, table
 
-from ax_costaware.acquisition import control_set_search, optimize_control_sets
+from ax_costaware.acquisition import optimize, optimize_control_sets
 from ax_costaware.laws import ProductNodes, sobol_nodes
 from ax_costaware.methods import (
     ControlSetChoice,
@@ -190,8 +190,8 @@ class Run:
     def run(self) -> dict[str, Any]:
         """Until the chosen control set is expected to cost more than what is left."""
         torch.set_num_threads(1)
-        control_set_search.SEARCH_ITERATIONS = SEARCH_ITERATIONS
-        control_set_search.POLISH_ITERATIONS = POLISH_ITERATIONS
+        optimize.SEARCH_ITERATIONS = SEARCH_ITERATIONS
+        optimize.ITERATIONS = POLISH_ITERATIONS
         started = time.process_time()
         best = cached_best(self.setting, self.problem, self.truth)
         top = max(best)

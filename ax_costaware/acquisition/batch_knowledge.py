@@ -35,7 +35,8 @@ from torch import Tensor
 
 from ax_costaware.acquisition.feasibility import NO_BOUNDS, Feasibility, OutcomeConstraint
 from ax_costaware.acquisition.objectives import some_nodes
-from ax_costaware.acquisition.starts import SearchDomain, raw_points
+from ax_costaware.acquisition.optimize import Region
+from ax_costaware.acquisition.starts import raw_points
 from ax_costaware.laws.joint.law import NodesGiven
 from ax_costaware.models.posterior import ExactPosterior, FunctionalPosterior
 
@@ -165,7 +166,7 @@ def batch_knowledge(
     posterior: FunctionalPosterior,
     laws: Sequence[NodesGiven],
     controls: Sequence[list[int]],
-    domain: SearchDomain,
+    regions: Sequence[Region],
     evaluated: Tensor,
     plays: Sequence[int],
     seed: int,
@@ -177,7 +178,7 @@ def batch_knowledge(
         posterior: The posterior of the objective, to be maximised.
         laws: Per control set, the nodes and weights of a query.
         controls: Per control set, the columns that it controls.
-        domain: What the columns of a point may be.
+        regions: Per control set, where its values may be.
         evaluated: ``m x d`` evaluated points.
         plays: Per control set, how many trials; 0: none, which gain nothing.
         seed: Seed of the candidates and of all samples.
@@ -198,7 +199,7 @@ def batch_knowledge(
         return torch.randn(rows, columns, generator=generator, dtype=torch.double).to(evaluated)
 
     with torch.no_grad():
-        candidates = _candidates(posterior, feasibility, laws, controls, domain, evaluated, seed)
+        candidates = _candidates(posterior, feasibility, laws, controls, regions, evaluated, seed)
         sampled = candidates.samples(normal(len(candidates.points), most))
         z = normal(most, _NUM_SAMPLES)
         others = []
@@ -236,7 +237,7 @@ def _candidates(
     feasibility: Feasibility[FunctionalPosterior],
     laws: Sequence[NodesGiven],
     controls: Sequence[list[int]],
-    domain: SearchDomain,
+    regions: Sequence[Region],
     evaluated: Tensor,
     seed: int,
 ) -> Candidates:
@@ -248,12 +249,12 @@ def _candidates(
         log_probability = bound.log_probability(seen, _positive(covariance.diagonal()))
         mean = _infeasible_last(mean, log_probability >= _EVEN)
     near = evaluated[mean.topk(min(_NUM_NEAR, len(mean))).indices]
-    spread = _NEAR * (domain.bounds[1] - domain.bounds[0])
+    spread = _NEAR * (regions[0].bounds[1] - regions[0].bounds[0])
     points, nodes, weights = [], [], []
     for top in tops:
-        num_nodes = 1 if len(controls[top]) == domain.bounds.shape[-1] else _NUM_NODES
+        num_nodes = 1 if len(controls[top]) == evaluated.shape[-1] else _NUM_NODES
         count = max(1, min(_NUM_CANDIDATES, _MOST_NODES // num_nodes) // len(tops))
-        of_set = raw_points(domain, controls[top], count, near, spread, seed)
+        of_set = raw_points(regions[top], count, near, spread, seed)
         found, weight = some_nodes(*laws[top](of_set), num_nodes)
         points.append(of_set)
         nodes.append(found.flatten(0, 1))

@@ -9,20 +9,16 @@ for by multi-start L-BFGS-B in the coordinates of the unit cube, whatever the un
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal, TypeAlias
 
 import torch
 from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
-from ax_costaware.acquisition.local_search import SAME_OPTIMUM, LocalSearch
-from ax_costaware.acquisition.optimize import Optimum
-from ax_costaware.acquisition.starts import spaced_best
+from ax_costaware.acquisition.optimize import Optimum, Region, maximize
 from ax_costaware.models.posterior import Comparison, ExactPosterior
-from ax_costaware.space.elimination import Elimination, LinearConstraints
 
 Compare: TypeAlias = Literal["correlation", "local_optima"]
 """Which points are rivals of the chosen one."""
@@ -51,25 +47,15 @@ class ConfidenceSearch:
     posterior: ExactPosterior
     """The posterior at the time of the round, of an objective to be maximised."""
 
-    bounds: Tensor
-    """``2 x d`` bounds of the points."""
+    region: Region
+    """Where the points may be."""
 
     rival_correlation: float
     """Prior correlation with the point of the round below which a point is a rival."""
 
     starts: Tensor | None = None
-    """``m x d`` valid points all over the space, which are scored, and from the best of which local
-    searches start; by default Sobol points of the box."""
-
-    held: Sequence[int] = ()
-    """Columns that a local search leaves as they are at its start: those of integers and choices,
-    and those that are fixed."""
-
-    inequality_constraints: LinearConstraints = ()
-    """``(indices, coefficients, rhs)`` with ``sum_i coefficients_i x[indices_i] >= rhs``."""
-
-    elimination: Elimination | None = None
-    """Columns that others determine, which are ``held``."""
+    """``m x d`` valid points all over the region, which are scored, and from the best of which
+    local searches start; by default its candidates, or Sobol points of the box."""
 
     counted: Callable[[Tensor, Tensor], Tensor] | None = None
     """From points ``n x d`` and their bounds, ``n``, to what these count as; None: themselves."""
@@ -83,10 +69,6 @@ class ConfidenceSearch:
 
     seed: int = 0
     """Seed of the Sobol points."""
-
-    @cached_property
-    def _local(self) -> LocalSearch:
-        return LocalSearch(self.bounds, self.held, self.inequality_constraints, self.elimination)
 
     def upper_confidence_bound(self, beta: float) -> Optimum[Tensor]:
         """Search for the largest ``mean + sqrt(beta) * standard deviation``.
@@ -103,14 +85,18 @@ class ConfidenceSearch:
             mean, variance = self.posterior(X)
             return mean + math.sqrt(beta) * variance.sqrt()
 
-        def value(X: Tensor) -> Tensor:
+        def value(X: Tensor, _: Tensor) -> Tensor:
             return bound(X) if self.counted is None else self.counted(X, bound(X))
 
-        _, ends = self._local.climb(value, self._points(), self.num_restarts)
+        (found,) = maximize(
+            value,
+            [self.region],
+            [self._points()],
+            num_restarts=self.num_restarts,
+            num_polished=None,
+        )
         with torch.no_grad():
-            unit = self._local.to_unit(ends)
-            optima = ends[spaced_best(value(ends), unit, len(ends), SAME_OPTIMUM)]
-            return Optimum(optima, bound(optima))
+            return Optimum(found.point, bound(found.point))
 
     def rivals(self, optima: Tensor, compare: Compare, joint: bool) -> Comparison:
         """Moments of the rivals of the best local optimum; ``optima`` are all, ``k x d``."""
@@ -147,7 +133,7 @@ class ConfidenceSearch:
             excess = correlation - self.rival_correlation
             return excess if self.shortfall is None else excess.maximum(self.shortfall(X))
 
-        def strength(X: Tensor) -> Tensor:
+        def strength(X: Tensor, _: Tensor) -> Tensor:
             # The probability that the rival is better, as a normal quantile.
             rivals = posterior.compare(X, point)
             spread = rivals.variance + variance - (2 * rivals.covariance if joint else 0.0)
@@ -161,20 +147,29 @@ class ConfidenceSearch:
         points = points[over < 0] if bool((over < 0).any()) else points[[int(over.argmin())]]
         if float(over.min()) >= 0:
             return points
-        restarts = min(self.num_restarts, _RIVAL_RESTARTS)
-        _, ends = self._local.climb(strength, points, restarts, _RIVAL_ITERATIONS)
+        (ends,) = maximize(
+            strength,
+            [self.region],
+            [points],
+            num_restarts=min(self.num_restarts, _RIVAL_RESTARTS),
+            num_polished=None,
+            iterations=_RIVAL_ITERATIONS,
+            rounds=0,
+        )
         with torch.no_grad():
-            return torch.cat([points, ends[excess(ends) < 0]])
+            return torch.cat([points, ends.point[excess(ends.point) < 0]])
 
     def _points(self) -> Tensor:
         if self.starts is not None:
             return self.starts
-        sobol = draw_sobol_samples(self.bounds, n=RAW_SAMPLES, q=1, seed=self.seed)
+        if self.region.candidates is not None:
+            return self.region.candidates
+        sobol = draw_sobol_samples(self.region.bounds, n=RAW_SAMPLES, q=1, seed=self.seed)
         return sobol.squeeze(-2)
 
     def _far_from(self, point: Tensor) -> Tensor:
         """The corner of the box that is farthest from a point, ``1 x d``; none if held back."""
-        if self.held or self.inequality_constraints:
+        lower, upper = self.region.bounds
+        if len(self.region.free) < len(point) or self.region.constraints:
             return point.new_empty(0, len(point))
-        lower, upper = self.bounds
         return torch.where(point - lower > upper - point, lower, upper).unsqueeze(0)

@@ -1,7 +1,7 @@
 r"""The best values of every control set, and the acquisition functions of one.
 
 ``optimize_control_sets`` takes all control sets and restarts in one batch; see
-``control_set_search`` for how it is searched. Source: Tay et al. 2023, Algorithm 1, line 6; the
+``optimize`` for how it is searched. Source: Tay et al. 2023, Algorithm 1, line 6; the
 monotonicity that makes a control set worth no more than a superset is left to the rules
 (``ax_costaware.methods``).
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, get_args
 
 import torch
@@ -32,7 +33,6 @@ from ax_costaware.acquisition.check import (
     check_nodes,
     check_pending,
 )
-from ax_costaware.acquisition.control_set_search import ControlSetSearch
 from ax_costaware.acquisition.criteria import (
     MEAN,
     AcquisitionName,
@@ -49,10 +49,10 @@ from ax_costaware.acquisition.objectives import (
     near_and_lengths,
     weighted_objective,
 )
-from ax_costaware.acquisition.optimize import Optimum
+from ax_costaware.acquisition.optimize import Optimum, maximize
 from ax_costaware.acquisition.partial_query import QueryNodes
 from ax_costaware.acquisition.pointwise import PointwiseAcquisition, takes_its_inputs
-from ax_costaware.acquisition.starts import SearchDomain
+from ax_costaware.acquisition.starts import num_starts, raw_points, regions_of
 from ax_costaware.argument_checks import (
     at_least,
     checked_bounds,
@@ -73,6 +73,11 @@ from ax_costaware.models.posterior import (
 )
 from ax_costaware.space.discrete import Discrete
 from ax_costaware.space.elimination import Elimination, LinearConstraints
+
+# Local searches of a control set that go on to convergence, and how far apart in length-scales the
+# starts of all are.
+_NUM_POLISHED = 2
+_START_DISTANCE = 0.5
 
 
 def optimize_control_sets(
@@ -180,13 +185,14 @@ def optimize_control_sets(
             check_given(given, controls, bounds.mean(dim=0)), controls, strict=True
         )
     ]
-    domain = SearchDomain(
-        bounds=bounds,
-        default=weights @ nodes if default is None else default.to(bounds),
-        discrete=discrete or (),
-        constraints=inequality_constraints or (),
-        fixed=fixed_features or {},
-        elimination=elimination,
+    regions = regions_of(
+        controls,
+        bounds,
+        weights @ nodes if default is None else default.to(bounds),
+        discrete or (),
+        inequality_constraints or (),
+        fixed_features,
+        elimination,
     )
     posterior = posterior or FunctionalPosterior.of(model, posterior_transform, X_pending)
     if name == "ts":
@@ -210,7 +216,8 @@ def optimize_control_sets(
     points = bounds.new_empty(len(controls), bounds.shape[-1])
     values = points[:, 0].clone()
     for part, objective in build_objectives(posterior, laws, criterion, product):
-        chosen = [controls[index] for index in part]
+        where = [regions[index] for index in part]
+        counts = [num_starts(controls[index], num_inputs) for index in part]
         if feasibility is not None:
             its = [laws[index] for index in part]
             log_probability = log_probability_of_queries(feasibility, its, product)
@@ -220,9 +227,20 @@ def optimize_control_sets(
                 else weighted_objective(objective, log_probability, weighted)
             )
         searched = objective if costs is None else costs.of(objective, part)
-        search = ControlSetSearch(searched, domain, chosen, lengths, logarithmic)
-        found = search.run(near, num_restarts, raw_samples, seed)
-        best, worth = found.point, found.value
+        found = maximize(
+            searched,
+            where,
+            [
+                raw_points(region, raw_samples or raw, near, 0.5 * lengths, seed)
+                for region, (raw, _) in zip(where, counts, strict=True)
+            ],
+            coarse=partial(searched, coarse=True),
+            num_restarts=[num_restarts or restarts for _, restarts in counts],
+            num_polished=_NUM_POLISHED,
+            distances=_START_DISTANCE * lengths,
+        )
+        best = torch.stack([optimum.point[0] for optimum in found])
+        worth = torch.stack([optimum.value[0] for optimum in found])
         if costs is not None:
             with torch.no_grad():
                 worth = objective(best, torch.arange(len(part)))

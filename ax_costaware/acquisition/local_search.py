@@ -1,15 +1,14 @@
-"""Multi-start local search of a box with constraints, in which some columns may be held.
+"""Ascent of a function from many starts, in a box with linear inequality constraints.
 
-Ascent is in the coordinates of the unit cube. Functions that are cheap together and dear one by one
-are climbed in step, by BoTorch's batched L-BFGS-B; with linear constraints start by start, by the
-solver that BoTorch takes for them. Tolerances are absolute, for values that vary by about one.
+It is in the coordinates of the unit cube. Without constraints all starts climb in step, by
+BoTorch's batched L-BFGS-B; with them start by start, by the solver that BoTorch takes for them.
+Tolerances are absolute, for values that vary by about one.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from itertools import compress
 from typing import Any
@@ -22,97 +21,7 @@ from botorch.optim.batched_lbfgs_b import fmin_l_bfgs_b_batched
 from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
-from ax_costaware.acquisition.starts import spaced_best
-from ax_costaware.space.elimination import Elimination, LinearConstraints
-
-START_DISTANCE = 0.1
-"""Starts of local searches are at least so far apart, in the unit cube: they spread over hills."""
-
-SAME_OPTIMUM = 0.01
-"""Ends of local searches that are closer than this, in the unit cube, are one local optimum."""
-
-ITERATIONS = 100
-"""Iterations of a local search; on smooth functions of a few columns it takes 10 to 30."""
-
-# A function whose values differ by less than this part of them is constant but for rounding.
-_FLAT = 1e-12
-
-# Points that are scored at once.
-_MOST_AT_ONCE = 1024
-
-
-@dataclass(frozen=True, eq=False)
-class LocalSearch:
-    """Where points may be, and how the best of them is searched for."""
-
-    bounds: Tensor
-    """``2 x d`` bounds of the points."""
-
-    held: Sequence[int] = ()
-    """Columns that a local search leaves as they are at its start: those of integers and choices,
-    and those that are fixed."""
-
-    constraints: LinearConstraints = ()
-    """``(indices, coefficients, rhs)`` with ``sum_i coefficients_i x[indices_i] >= rhs``."""
-
-    elimination: Elimination | None = None
-    """Columns that others determine, which are ``held``; ``constraints`` are of the others."""
-
-    def climb(
-        self,
-        function: Callable[[Tensor], Tensor],
-        points: Tensor,
-        restarts: int,
-        iterations: int = ITERATIONS,
-    ) -> tuple[Tensor, Tensor]:
-        """Search from the best points that are not near one another.
-
-        Args:
-            function: From points ``n x d`` to ``n`` values, differentiable.
-            points: ``m x d`` valid points, all of which are scored.
-            restarts: Number of local searches.
-            iterations: Most iterations of one.
-
-        Returns:
-            Their starts, ``r x d``, and their ends, which are no worse.
-        """
-        if self.elimination is not None:
-            complete, others = self.elimination.complete, replace(self, elimination=None)
-            starts, ends = others.climb(
-                lambda X: function(complete(X)), points, restarts, iterations
-            )
-            return starts, complete(ends)
-        with torch.no_grad():
-            values = torch.cat([function(part) for part in points.split(_MOST_AT_ONCE)])
-        best = spaced_best(values, self.to_unit(points), restarts, START_DISTANCE)
-        starts = points[best]
-        highest, height = values.max(), values.max() - values.min()
-        if len(points) == 1:  # It does not tell how much values vary: by about one.
-            height = torch.ones_like(height)
-        if len(points) > 1 and is_flat(values):
-            return starts, starts
-        free = torch.ones_like(starts, dtype=torch.bool)
-        free[:, list(self.held)] = False
-
-        def scaled(X: Tensor, _: Tensor) -> Tensor:
-            return (function(X) - highest) / height
-
-        ends = ascend(scaled, starts, self.bounds, free, iterations, self.constraints)
-        with torch.no_grad():
-            better = function(ends) > values[best]
-        return starts, torch.where(better.unsqueeze(-1), ends, starts)
-
-    def to_unit(self, X: Tensor) -> Tensor:
-        """Points ``n x d`` in the coordinates of the unit cube."""
-        width = self.bounds[1] - self.bounds[0]
-        return (X - self.bounds[0]) / torch.where(width > 0, width, torch.ones_like(width))
-
-
-def is_flat(values: Tensor) -> bool:
-    """Whether values are all one, but for rounding."""
-    # The inverse of a subnormal height is infinite.
-    least = (_FLAT * values.abs().max()).clamp_min(torch.finfo(values.dtype).tiny)
-    return bool(values.max() - values.min() <= least)
+from ax_costaware.space.elimination import LinearConstraints
 
 
 def ascend(

@@ -21,8 +21,7 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.feasibility import NO_BOUNDS, Feasibility
-from ax_costaware.acquisition.local_search import SAME_OPTIMUM, START_DISTANCE, LocalSearch, ascend
-from ax_costaware.acquisition.starts import spaced_best
+from ax_costaware.acquisition.optimize import Region, maximize
 from ax_costaware.acquisition.target_samples import (
     BoundedPaths,
     joint_draws,
@@ -38,17 +37,11 @@ MOST_FINITE = 2000
 
 # Starts of the ascent of one path: the highest raw point is on the highest hill nearly always.
 _STARTS_OF_PATH = 3
-_ASCENT_ITERATIONS = 60
 
 # By how much half of the raw points are moved outwards, to the faces where they meet them, and the
 # most columns of which all corners are tried.
 _STRETCH = 1.2
 _MOST_CORNERED = 6
-
-# Rounds through the choices, one at a time, of points whose other columns are at a summit, and
-# how many values are tried at once.
-_CHOICE_ROUNDS = 4
-_MOST_CHOICES = 64
 
 # Points that are sampled jointly where there are no paths.
 _JOINT_POINTS = 1000
@@ -122,6 +115,12 @@ class TargetSpace:
                 raise InputError(f"columns held at {dict(values)}: expected those of a candidate.")
         choices = {**self.choices, **{column: (value,) for column, value in values.items()}}
         return TargetSpace(self.bounds, choices, points)
+
+    @property
+    def region(self) -> Region:
+        """The space as the maximizer takes it."""
+        blocks = [((column,), self.values(column).unsqueeze(-1)) for column in self.choices]
+        return Region(self.bounds, blocks)
 
     @property
     def points(self) -> Tensor | None:
@@ -212,18 +211,16 @@ def sample_optima(
         if points is not None or len(space.held) == space.num_columns:
             heights, rows = values.max(dim=-1)
             return raw[rows], heights
-        starts = raw[_spaced_rows(values, LocalSearch(space.bounds).to_unit(raw))]
-        height = values.amax(dim=-1) - values.amin(dim=-1)
-        height = height.clamp_min(torch.finfo(height.dtype).tiny)
-    ends, heights = _climb(paths, starts, height, space)
-    best = heights.argmax(dim=-1)
-    each = torch.arange(num_samples)
-    summits = ends[each, best]
-    if not space.choices:
-        return summits, heights[each, best]
-    summits = _with_better_choices(paths, summits, space)
-    ends, heights = _climb(paths, summits.unsqueeze(1), height, space)
-    return ends.squeeze(1), heights.squeeze(1)
+    found = maximize(
+        paths.each_at,
+        [space.region] * num_samples,
+        [raw] * num_samples,
+        scores=list(values),
+        num_restarts=_STARTS_OF_PATH,
+        num_polished=1,
+    )
+    points = torch.stack([optimum.point[0] for optimum in found])
+    return points, torch.stack([optimum.value[0] for optimum in found])
 
 
 def best_target(
@@ -251,22 +248,21 @@ def best_target(
     """
     num_restarts = integer_at_least(num_restarts, 1, "num_restarts")
     value = function or posterior.latent.mean
-    found = space.points
-    is_finite = found is not None
-    if found is None:
-        search = LocalSearch(space.bounds, space.held)
-        _, found = search.climb(value, _raw_points(space, seed), num_restarts)
-        if space.choices:
-            better = _with_better_choices(value, found, space)
-            _, found = search.climb(value, torch.cat([better, found]), num_restarts)
+    points = space.points
+    if points is None:
+        (found,) = maximize(
+            lambda X, _: value(X),
+            [space.region],
+            [_raw_points(space, seed)],
+            num_restarts=num_restarts,
+            num_polished=None,
+        )
+        points = found.point
     with torch.no_grad():
-        mean, variance = moments_of(posterior, found)
-        height = mean if function is None else function(found)
-        if is_finite:
-            order = height.argsort(descending=True, stable=True)[:num_restarts]
-        else:
-            order = spaced_best(height, search.to_unit(found), num_restarts, SAME_OPTIMUM)
-    return found[order], mean[order], variance[order]
+        mean, variance = moments_of(posterior, points)
+        height = mean if function is None else function(points)
+        order = height.argsort(descending=True, stable=True)[:num_restarts]
+    return points[order], mean[order], variance[order]
 
 
 def _raw_points(space: TargetSpace, seed: int) -> Tensor:
@@ -286,61 +282,7 @@ def _raw_points(space: TargetSpace, seed: int) -> Tensor:
     return points
 
 
-def _with_better_choices(
-    function: Callable[[Tensor], Tensor], X: Tensor, space: TargetSpace
-) -> Tensor:
-    """Points ``n x d`` after a search through the values of each choice, one after the other.
-
-    ``function`` takes points ``n x v x d`` to values ``n x v``.
-    """
-    each = torch.arange(len(X))
-    with torch.no_grad():
-        for _ in range(_CHOICE_ROUNDS):
-            before = X
-            for column in space.choices:
-                values = space.values(column)
-                rows = X.unsqueeze(1).repeat(1, len(values), 1)
-                rows[..., column] = values
-                parts = [function(part) for part in rows.split(_MOST_CHOICES, dim=1)]
-                X = rows[each, torch.cat(parts, dim=1).argmax(dim=1)]
-            if torch.equal(X, before):
-                break
-    return X
-
-
-def _climb(
-    paths: BoundedPaths, starts: Tensor, height: Tensor, space: TargetSpace
-) -> tuple[Tensor, Tensor]:
-    """The ends of local searches from starts ``S x k x d``, and the paths' values there, ``S x k``.
-
-    ``height`` is a scale of the values of each path, ``S``.
-    """
-    each = torch.arange(len(starts)).repeat_interleave(starts.shape[1])
-    rows = starts.flatten(0, 1)
-    free = torch.ones_like(rows, dtype=torch.bool)
-    free[:, list(space.held)] = False
-
-    def scaled(X: Tensor, index: Tensor) -> Tensor:
-        return paths.each_at(X, each[index]) / height[each[index]]
-
-    ends = ascend(scaled, rows, space.bounds, free, _ASCENT_ITERATIONS)
-    with torch.no_grad():
-        values = paths.each_at(ends, each)
-    return ends.reshape(starts.shape), values.reshape(starts.shape[:-1])
-
-
 def _best_of(points: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
     """Of each draw, ``m x S``, the best point and its value."""
     heights, rows = draws.max(dim=0)
     return points[rows], heights
-
-
-def _spaced_rows(values: Tensor, unit: Tensor) -> Tensor:
-    """For each path the rows of its highest raw points, not near one another, ``S x k``."""
-    values, rows = values.clone(), []
-    for _ in range(min(_STARTS_OF_PATH, len(unit))):
-        best = values.argmax(dim=-1)
-        rows.append(best)
-        near = torch.cdist(unit[best], unit) <= START_DISTANCE
-        values = values.masked_fill(near, -torch.inf)
-    return torch.stack(rows, dim=-1)

@@ -1,14 +1,13 @@
-"""Quasi-random designs that meet the constraints, and the maximizer of acquisition functions.
+"""Quasi-random designs that meet the constraints, and the maximizer over the space of a problem.
 
-Spaces of real numbers are searched by BoTorch's ``optimize_acqf_mixed_alternating``. Finite spaces
-are enumerated, and what BoTorch's optimizer cannot move along is climbed here, see
+Spaces of numbers are searched by BoTorch's ``optimize_acqf_mixed_alternating``. Finite spaces, and
+what BoTorch's optimizer cannot move along, are searched by ``acquisition.optimize``, see
 ``needs_own_search``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,28 +15,22 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.optim.optimize_mixed import optimize_acqf_mixed_alternating
 from torch import Tensor
 
-from ax_costaware.acquisition.local_search import LocalSearch
-from ax_costaware.acquisition.optimize import Optimum
+from ax_costaware.acquisition.optimize import NUM_POLISHED, ROUNDS, Optimum, Region
+from ax_costaware.acquisition.optimize import maximize as maximize_tasks
 from ax_costaware.core.decision import has_much_noise
 from ax_costaware.core.method import Method
 from ax_costaware.core.problem import Problem, SpaceExhausted
 from ax_costaware.exceptions import InputError
-from ax_costaware.space.discrete import read, satisfied
-from ax_costaware.space.finite_spaces import all_points, untried
+from ax_costaware.space.discrete import read
+from ax_costaware.space.finite_spaces import all_points, is_untried, untried
 from ax_costaware.space.parameters import Value
 from ax_costaware.space.space import Space
 
 OPTIMIZER = {"num_restarts": 20, "raw_samples": 1024}
 """Options of the optimiser where the method does not say: Ax's defaults."""
 
-_ROUNDS = 3
-"""How often choices and integers are changed where real parameters have arrived."""
-
 _FINITE_ROUNDS = 50
-"""The same where there are no real parameters to climb: hardly ever are there so many."""
-
-_FURTHER = 4
-"""Local searches from what is changed."""
+"""Rounds of changes where there are no real parameters to climb: hardly ever are there so many."""
 
 _RAW_WIDTHS = {False: (1e-4, 1e4), True: (0.1, 1e3)}
 """The least and the largest range of a number in which BoTorch's optimisers find their way, without
@@ -158,14 +151,13 @@ def maximum_within(
     options: Mapping[str, Any],
     held: Mapping[int, float] | None = None,
 ) -> Optimum[float]:
-    """The best point of an acquisition function; of finitely many the best that was not tried.
+    """Return the best point of an acquisition function; of finitely many the best untried one.
 
-    Few points are all looked at. Of more, numbers climb from the best quasi-random points, and from
-    what was tried with one choice or integer changed, or two under constraints; integers are
-    rounded, and then such changes are tried again.
+    The search starts from quasi-random points, and from what was tried with one choice or integer
+    changed, or two under constraints. Few points are enumerated.
 
     Args:
-        problem: Says what is fixed, and what equality constraints determine.
+        problem: Says what is fixed, and what was tried.
         acquisition: The function, of points ``b x 1 x d``.
         options: ``num_restarts`` and ``raw_samples``.
         held: Further columns that keep a value.
@@ -174,73 +166,39 @@ def maximum_within(
         InputError: If no point meets the parameter constraints.
         SpaceExhausted: If every point that was looked at was tried, of finitely many.
     """
-    held = {**problem.held, **(held or {})}
-    points = all_points(problem.space, held)
+    space, held = problem.space, {**problem.held, **(held or {})}
+    region, options = Region.of(space, held), {**OPTIMIZER, **options}
+    points = region.candidates
     if points is None:
-        best = _climbed(problem, acquisition, {**OPTIMIZER, **options}, held)
-    elif len(points):
-        best = _best(problem, acquisition, points)
-    else:
-        raise _no_room(problem.space)
-    if best is None:
-        raise SpaceExhausted
-    return best
-
-
-def _climbed(
-    problem: Problem,
-    acquisition: AcquisitionFunction,
-    options: Mapping[str, Any],
-    held: Mapping[int, float],
-) -> Optimum[float] | None:
-    """The best point of a space of many; None if every one that was looked at was tried."""
-    space = problem.space
-    points = space.sobol_points(options["raw_samples"], 0, held)
+        points = space.sobol_points(options["raw_samples"], 0, held)
     if not len(points):
-        raise _no_room(space)
-    kept = {*problem.immovable, *held}
-    integers = space.integers.keys() - held.keys()
+        raise InputError(f"no point met the parameter constraints {list(space.sums)}: loosen them.")
+    if region.candidates is None:
+        around = space.neighbors(problem.tried.to(points), held)
+        if len(around) > options["raw_samples"]:
+            around = around[torch.randperm(len(around))[: options["raw_samples"]]]
+        points = torch.cat([points, around])
+    passed_over = _passed_over(problem)
+    points = untried(points.to(passed_over), passed_over)
+    if not len(points):
+        raise SpaceExhausted
 
-    def function(X: Tensor) -> Tensor:
+    def function(X: Tensor, _: Tensor) -> Tensor:
         values: Tensor = acquisition(X.unsqueeze(-2))
+        if len(passed_over):
+            values = values.masked_fill(~is_untried(X, passed_over), -torch.inf)
         return values
 
-    def climbed(points: Tensor, number: int, kept: set[int]) -> Tensor:
-        search = LocalSearch(
-            space.bounds, sorted(kept), space.inequality_constraints, space.elimination
-        )
-        # All in step as if there were no inequality constraints, then a few that left them anew.
-        starts, ends = replace(search, constraints=()).climb(function, points, number)
-        out = ~satisfied(ends, search.constraints)
-        if bool(out.any()):
-            _, inside = search.climb(function, starts[out][:_FURTHER], _FURTHER)
-            ends = torch.cat([ends[~out], inside])
-        return (
-            torch.cat([space.rounded(ends.detach()), starts]) if integers - kept else ends.detach()
-        )
-
-    around = space.neighbors(problem.tried.to(points), held)
-    if len(around) > options["raw_samples"]:
-        around = around[torch.randperm(len(around))[: options["raw_samples"]]]
-    points = torch.cat([points, around])
-    points = climbed(points, int(options["num_restarts"]), kept - integers)
-    best = _best(problem, acquisition, points)
-    points = torch.cat([points, space.neighbors(points, held)])
-    rounds = _FINITE_ROUNDS if problem.is_finite else _ROUNDS
-    for _ in range(rounds if len(space.smooth) < len(space.bounds.T) else 0):
-        points = possible(problem, points)
-        if not len(points):
-            break
-        points = climbed(points, _FURTHER, kept)
-        found = _best(problem, acquisition, points)
-        if found is None or (best is not None and found.value <= best.value):
-            break
-        best, points = found, space.neighbors(points, held)
-    return best
-
-
-def _no_room(space: Space) -> InputError:
-    return InputError(f"no point met the parameter constraints {list(space.sums)}: loosen them.")
+    (found,) = maximize_tasks(
+        function,
+        [region],
+        [points],
+        num_restarts=(restarts := int(options["num_restarts"])),
+        # Where nothing climbs, all of them go by changes.
+        num_polished=restarts if problem.is_finite else NUM_POLISHED,
+        rounds=_FINITE_ROUNDS if problem.is_finite else ROUNDS,
+    )
+    return Optimum(found.point[0], float(found.value[0]))
 
 
 def possible(problem: Problem, points: Tensor) -> Tensor:
@@ -248,26 +206,20 @@ def possible(problem: Problem, points: Tensor) -> Tensor:
 
     Where all of the space were, and there is much noise, those that have not failed.
     """
+    passed_over = _passed_over(problem)
+    return untried(points.to(passed_over), passed_over)
+
+
+def _passed_over(problem: Problem) -> Tensor:
+    """Points that no trial repeats, ``n x d``; none of a space that is not finite."""
     tried = problem.tried
-    if not problem.is_finite or not len(points):
-        return points
-    found = untried(points.to(tried), tried)
-    if len(found) or len({trial.outcome for trial in problem.observed}) < 2:
-        return found
+    if not problem.is_finite:
+        return tried[:0]
+    if len({trial.outcome for trial in problem.observed}) < 2:
+        return tried
     if not problem.is_exhausted or not has_much_noise(problem):
-        return found
-    failed = problem.space.encode([trial.parameters for trial in problem.failed])
-    return untried(points.to(tried), failed)
-
-
-def _best(
-    problem: Problem, acquisition: AcquisitionFunction, points: Tensor
-) -> Optimum[float] | None:
-    """The best of some points; None if none is possible."""
-    points = possible(problem, points)
-    if not len(points):
-        return None
-    with torch.no_grad():
-        parts = points.unsqueeze(-2).split(OPTIMIZER["raw_samples"])
-        values = torch.cat([acquisition(part) for part in parts])
-    return Optimum(points[values.argmax()], float(values.max()))
+        return tried
+    every = all_points(problem.space, problem.held)
+    if every is not None and len(untried(every.to(tried), tried)):  # as realized
+        return tried
+    return problem.space.encode([trial.parameters for trial in problem.failed])

@@ -48,7 +48,12 @@ def starts_of(space: Space, n: int, seed: int, fixed: Mapping[int, float]) -> Te
     return space.sobol_points(n, seed, fixed) if points is None else points
 
 
+def is_untried(points: Tensor, tried: Tensor) -> Tensor:
+    """Which of ``n x d`` points are none of ``m x d`` others, but for rounding."""
+    apart = (points.unsqueeze(1) - tried).abs() > _ROUNDING * tried.abs()
+    return apart.any(dim=-1).all(dim=-1)
+
+
 def untried(points: Tensor, tried: Tensor) -> Tensor:
     """Those of ``n x d`` points that are none of ``m x d`` others, but for rounding."""
-    apart = (points.unsqueeze(1) - tried).abs() > _ROUNDING * tried.abs()
-    return points[apart.any(dim=-1).all(dim=-1)]
+    return points[is_untried(points, tried)]

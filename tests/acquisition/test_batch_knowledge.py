@@ -24,7 +24,7 @@ from ax_costaware.acquisition.batch_knowledge import (
 )
 from ax_costaware.acquisition.feasibility import Feasibility, OutcomeConstraint
 from ax_costaware.acquisition.partial_query import QueryNodes
-from ax_costaware.acquisition.starts import SearchDomain
+from ax_costaware.acquisition.starts import regions_of
 from ax_costaware.laws import Uniform, sobol_nodes
 from ax_costaware.models.posterior import FunctionalPosterior, ModelPosterior
 
@@ -191,7 +191,7 @@ def gains(
         FunctionalPosterior.of(model, transform),
         [QueryNodes(nodes, weights, columns) for columns in controls],
         controls,
-        SearchDomain(box, box.mean(dim=0), (), (), {}),
+        regions_of(controls, box, box.mean(dim=0)),
         model.train_inputs[0],
         plays,
         seed=0,

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ax_costaware.acquisition import ConfidenceSearch
 from ax_costaware.acquisition.confidence_search import Compare
+from ax_costaware.acquisition.optimize import Region
 from ax_costaware.models import ExactPosterior, TimeVaryingGP
 from ax_costaware.models.posterior import Comparison
 
@@ -80,7 +81,7 @@ def far_from(search: ConfidenceSearch, point: Tensor, points: Tensor) -> Compari
 @pytest.mark.parametrize("d", [1, 2])
 def test_the_largest_bound_is_that_of_a_grid(d: int) -> None:
     posterior = now_of(model(d))
-    optima, value = best_of(ConfidenceSearch(posterior, box(d), CORRELATION))
+    optima, value = best_of(ConfidenceSearch(posterior, Region(box(d)), CORRELATION))
     values = bound(posterior, grid(d))
     assert value >= float(values.max()) - 1e-9
     assert torch.allclose(optima[0], grid(d)[values.argmax()], atol=0.01)
@@ -92,7 +93,7 @@ def test_the_largest_bound_is_that_of_a_grid(d: int) -> None:
 
 def test_local_optima_are_those_of_a_grid() -> None:
     posterior = now_of(model(1, lengthscale=0.1))
-    optima, _ = best_of(ConfidenceSearch(posterior, box(1), CORRELATION))
+    optima, _ = best_of(ConfidenceSearch(posterior, Region(box(1)), CORRELATION))
     padded = torch.nn.functional.pad(bound(posterior, grid(1)), (1, 1), value=-math.inf)
     tops = (padded[1:-1] > padded[:-2]) & (padded[1:-1] > padded[2:])
     expected = grid(1)[tops].squeeze(-1)
@@ -106,7 +107,7 @@ def test_local_optima_are_those_of_a_grid() -> None:
 @pytest.mark.parametrize("joint", [False, True])
 def test_the_strongest_rival_is_that_of_a_grid(d: int, joint: bool) -> None:
     posterior = now_of(model(d))
-    search = ConfidenceSearch(posterior, box(d), CORRELATION)
+    search = ConfidenceSearch(posterior, Region(box(d)), CORRELATION)
     optima, _ = best_of(search)
     rivals = search.rivals(optima, "correlation", joint)
     assert float(rivals.correlation.max()) < CORRELATION + 1e-9
@@ -121,7 +122,7 @@ def test_the_strongest_rival_is_that_of_a_grid(d: int, joint: bool) -> None:
 
 
 def test_rivals_by_local_optima_are_the_others() -> None:
-    search = ConfidenceSearch(now_of(model(1, lengthscale=0.1)), box(1), CORRELATION)
+    search = ConfidenceSearch(now_of(model(1, lengthscale=0.1)), Region(box(1)), CORRELATION)
     optima, _ = best_of(search)
     rivals = search.rivals(optima, "local_optima", joint=False)
     mean, variance = search.posterior(optima[1:])
@@ -133,7 +134,7 @@ def test_rivals_by_local_optima_are_the_others() -> None:
 def test_a_single_optimum_still_has_a_rival(compare: Compare) -> None:
     """Otherwise it would never be measured again, even where all points are alike."""
     posterior = now_of(model(2, lengthscale=40.0))
-    search = ConfidenceSearch(posterior, box(2), CORRELATION)
+    search = ConfidenceSearch(posterior, Region(box(2)), CORRELATION)
     optima, _ = best_of(search)
     assert len(optima) == 1
     rivals = search.rivals(optima, compare, joint=False)
@@ -147,7 +148,7 @@ def test_minimisation_is_maximisation_of_the_negative() -> None:
     """Up to rounding in the search."""
     negative = now_of(model(2, sign=-1.0), NEGATIVE)
     searches = [
-        ConfidenceSearch(posterior, box(2), CORRELATION)
+        ConfidenceSearch(posterior, Region(box(2)), CORRELATION)
         for posterior in (now_of(model(2)), negative)
     ]
     (optima, value), (others, same) = map(best_of, searches)
@@ -178,8 +179,8 @@ def test_units_of_inputs_and_outcomes_do_not_matter(unit: float) -> None:
         gp.train_inputs[0], Y / unit, covar_module=gp.spatial_kernel, forgetting=0.02, noise=0.01
     )
     searches = [
-        ConfidenceSearch(ExactPosterior.of(plain).at_time(NOW), box(2), CORRELATION),
-        ConfidenceSearch(ExactPosterior.of(other).at_time(NOW), bounds, CORRELATION),
+        ConfidenceSearch(ExactPosterior.of(plain).at_time(NOW), Region(box(2)), CORRELATION),
+        ConfidenceSearch(ExactPosterior.of(other).at_time(NOW), Region(bounds), CORRELATION),
     ]
     (optima, value), (scaled, in_unit) = map(best_of, searches)
     assert torch.allclose(scaled[0] / scale - 3, optima[0], atol=1e-4)
@@ -191,10 +192,11 @@ def test_units_of_inputs_and_outcomes_do_not_matter(unit: float) -> None:
     assert second == pytest.approx(first, abs=1e-2)
 
 
-def test_held_columns_keep_a_value_of_the_starts() -> None:
+def test_discrete_columns_keep_to_their_values() -> None:
     levels = torch.tensor([0.1, 0.3, 1 / 3, 0.9], dtype=torch.double)
     starts = torch.cat([torch.rand(200, 1).double(), levels.repeat(50).unsqueeze(-1)], dim=-1)
-    search = ConfidenceSearch(now_of(model(2)), box(2), CORRELATION, starts=starts, held=[1])
+    region = Region(box(2), [((1,), levels.unsqueeze(-1))])
+    search = ConfidenceSearch(now_of(model(2)), region, CORRELATION, starts=starts)
     optima, value = best_of(search)
     assert set(optima[:, 1].tolist()) <= set(levels.tolist())
     allowed = torch.cartesian_prod(torch.linspace(0, 1, 501).double(), levels)
@@ -203,10 +205,10 @@ def test_held_columns_keep_a_value_of_the_starts() -> None:
     assert len(rivals.mean) > 100
 
 
-def test_where_all_columns_are_held_the_starts_are_the_candidates() -> None:
+def test_a_list_of_candidates() -> None:
     candidates = grid(2)[::37]
     posterior = now_of(model(2))
-    search = ConfidenceSearch(posterior, box(2), CORRELATION, starts=candidates, held=[0, 1])
+    search = ConfidenceSearch(posterior, Region(box(2), candidates=candidates), CORRELATION)
     optima, _ = best_of(search)
     assert torch.equal(optima[0], candidates[bound(posterior, candidates).argmax()])
     rivals = search.rivals(optima, "correlation", False)
@@ -216,7 +218,7 @@ def test_where_all_columns_are_held_the_starts_are_the_candidates() -> None:
 
 def test_a_column_without_width_stays() -> None:
     bounds = torch.tensor([[0.0, 0.4], [1.0, 0.4]], dtype=torch.double)
-    optima, _ = best_of(ConfidenceSearch(now_of(model(2)), bounds, CORRELATION))
+    optima, _ = best_of(ConfidenceSearch(now_of(model(2)), Region(bounds), CORRELATION))
     assert float(optima[0, 1]) == 0.4
 
 
@@ -228,14 +230,14 @@ def test_constraints(held: tuple[int, ...], beyond: float) -> None:
     The way to the strongest rival leads through points that are none.
     """
     posterior = now_of(model(2))
-    (best, *_), _ = best_of(ConfidenceSearch(posterior, box(2), CORRELATION))
+    (best, *_), _ = best_of(ConfidenceSearch(posterior, Region(box(2)), CORRELATION))
     limit = float(best.sum()) - beyond
     constraints = [(torch.tensor([0, 1]), torch.tensor([-1.0, -1.0]).double(), -limit)]
     valid = grid(2)[grid(2).sum(-1) <= limit]
     starts = valid[:: 1 if held else 11]
-    search = ConfidenceSearch(
-        posterior, box(2), CORRELATION, starts=starts, held=held, inequality_constraints=constraints
-    )
+    blocks = [((column,), grid(2)[:, column].unique().unsqueeze(-1)) for column in held]
+    region = Region(box(2), blocks, constraints=constraints)
+    search = ConfidenceSearch(posterior, region, CORRELATION, starts=starts)
     optima, value = best_of(search)
     assert float(optima[0].sum()) <= limit + 1e-8
     assert value >= float(bound(posterior, valid).max()) - 1e-6
@@ -253,7 +255,7 @@ def test_constraints(held: tuple[int, ...], beyond: float) -> None:
 
 def test_where_nothing_is_known_any_point_will_do() -> None:
     """Long after the last measurement the bound is the same everywhere."""
-    search = ConfidenceSearch(ExactPosterior.of(model(2)).at_time(1e6), box(2), CORRELATION)
+    search = ConfidenceSearch(ExactPosterior.of(model(2)).at_time(1e6), Region(box(2)), CORRELATION)
     optima, _ = best_of(search)
     _, variance = search.posterior(optima[:1])
     assert variance.item() == pytest.approx(1.0)
@@ -262,7 +264,7 @@ def test_where_nothing_is_known_any_point_will_do() -> None:
 
 def test_same_seed_same_answer() -> None:
     def run(seed: int) -> tuple[list[float], list[float]]:
-        search = ConfidenceSearch(now_of(model(2)), box(2), CORRELATION, seed=seed)
+        search = ConfidenceSearch(now_of(model(2)), Region(box(2)), CORRELATION, seed=seed)
         optima, _ = best_of(search)
         return optima[0].tolist(), search.rivals(optima, "correlation", True).mean.tolist()
 

@@ -1,18 +1,18 @@
 import torch
 
-from ax_costaware.acquisition.starts import SearchDomain, raw_points, spaced_best
+from ax_costaware.acquisition.optimize import spaced_best
+from ax_costaware.acquisition.starts import raw_points, regions_of
 
 
-def _domain(**changes):
+def _region(controlled, **changes):
     bounds = torch.tensor([[0.0, 0.0], [1.0, 2.0]], dtype=torch.double)
     default = torch.tensor([0.5, 0.7], dtype=torch.double)
-    arguments = {"discrete": (), "constraints": (), "fixed": {}, **changes}
-    return SearchDomain(bounds=bounds, default=default, **arguments)
+    return regions_of([controlled], bounds, default, **changes)[0]
 
 
 def test_raw_points_fill_the_controlled_columns_only():
     near = torch.empty(0, 2, dtype=torch.double)
-    points = raw_points(_domain(), [0], 256, near, torch.ones(2).double(), seed=0)
+    points = raw_points(_region([0]), 256, near, torch.ones(2).double(), seed=0)
     assert points.shape == (256, 2)
     assert (points[:, 1] == 0.7).all()
     counts = torch.histc(points[:, 0], bins=8, min=0, max=1)
@@ -21,7 +21,7 @@ def test_raw_points_fill_the_controlled_columns_only():
 
 def test_half_the_points_lie_near_the_data_within_bounds():
     near = torch.tensor([[0.9, 1.9]], dtype=torch.double)
-    points = raw_points(_domain(), [0, 1], 200, near, torch.full((2,), 0.05).double(), seed=0)
+    points = raw_points(_region([0, 1]), 200, near, torch.full((2,), 0.05).double(), seed=0)
     close = (points - near).abs().max(dim=-1).values < 0.25
     assert 100 <= int(close.sum()) <= 115
     assert float(points[:, 0].max()) <= 1.0
@@ -32,7 +32,7 @@ def test_rejection_reaches_small_feasible_sets():
     narrow = [(torch.tensor([0]), torch.ones(1).double(), 0.97)]
     near = torch.empty(0, 2, dtype=torch.double)
     points = raw_points(
-        _domain(constraints=narrow), [0, 1], 32, near, torch.ones(2).double(), seed=0
+        _region([0, 1], constraints=narrow), 32, near, torch.ones(2).double(), seed=0
     )
     assert len(points) == 32
     assert (points[:, 0] >= 0.97).all()

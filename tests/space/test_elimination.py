@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from ax_costaware.acquisition.local_search import LocalSearch
-from ax_costaware.acquisition.starts import SearchDomain, raw_points
+from ax_costaware.acquisition.optimize import Region, maximize
+from ax_costaware.acquisition.starts import raw_points, regions_of
 from ax_costaware.exceptions import InputError
 from ax_costaware.space.elimination import Elimination, LinearConstraints
 
@@ -104,9 +104,13 @@ def test_a_local_search_keeps_to_an_equation(d: int) -> None:
     """It ends at the point of the plane that is nearest to a target."""
     found = Elimination.of([total(d)], box(d))
     target = torch.linspace(0.5, 1.5, d).double() / d  # of sum one
-    search = LocalSearch(box(d), found.columns, found.constraints, found)
+    region = Region(box(d), constraints=found.constraints, elimination=found)
     starts = found.spread(torch.rand(64, d).double(), 1)
-    _, ends = search.climb(lambda X: -(X - target - 0.01).square().sum(dim=-1), starts, 4)
+
+    def function(X: Tensor, _: Tensor) -> Tensor:
+        return -(X - target - 0.01).square().sum(dim=-1)
+
+    ends = maximize(function, [region], [starts], num_restarts=4)[0].point
     assert ((ends.sum(dim=-1) - 1).abs() < 1e-12).all()
     assert (ends >= 0).all()
     torch.testing.assert_close(ends[0], target, rtol=0.0, atol=1e-4)
@@ -117,10 +121,13 @@ def test_raw_points_keep_to_an_equation(d: int) -> None:
     """Of a control set of all columns but the last, everywhere and near a training input."""
     found = Elimination.of([total(d)], box(d + 1))
     default = torch.full((d + 1,), 0.5).double()
-    domain = SearchDomain(box(d + 1), default, (), found.constraints, {}, found)
+    controlled = list(range(d))
+    (region,) = regions_of(
+        [controlled], box(d + 1), default, constraints=found.constraints, elimination=found
+    )
     near = torch.cat([torch.eye(d)[:1], torch.ones(1, 1)], dim=-1).double()
     spread = torch.full((d + 1,), 0.05).double()
-    X = raw_points(domain, list(range(d)), 64, near, spread, 0)
+    X = raw_points(region, 64, near, spread, 0)
     assert X.shape == (64, d + 1)
     assert ((X[:, :d].sum(dim=-1) - 1).abs() < 1e-12).all()
     assert (X[:, :d] >= -1e-9).all()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from ax_costaware.acquisition.local_search import LocalSearch
+from ax_costaware.acquisition.optimize import Region, maximize
 from ax_costaware.exceptions import InputError
 from ax_costaware.space.parameters import Choice, Fixed, Parameter, Range, Row, takes
 from ax_costaware.space.space import Space
@@ -235,9 +235,15 @@ def test_a_sum_that_is_over_by_rounding_is_searched() -> None:
     assert len(held.inequality_constraints) == 1
     assert space.held_at({"c": 0.5}).inequality_constraints == space.inequality_constraints
     start = held.encode([row])
-    search = LocalSearch(held.bounds, [0, 1, 3], held.inequality_constraints)
-    _, end = search.climb(lambda X: -((X[:, 2] - 0.2) ** 2), start, 1)
-    assert end[0].tolist() == pytest.approx([tenths[3], tenths[7], 0.2, tenths[7]], abs=1e-6)
+    region = Region(
+        held.bounds,
+        fixed={column: float(start[0, column]) for column in (0, 1, 3)},
+        constraints=held.inequality_constraints,
+    )
+    (found,) = maximize(lambda X, _: -((X[:, 2] - 0.2) ** 2), [region], [start])
+    assert found.point[0].tolist() == pytest.approx(
+        [tenths[3], tenths[7], 0.2, tenths[7]], abs=1e-6
+    )
     assert not space.meets({**row, "b": 0.8})
     with pytest.raises(InputError, match="leaves no room"):
         space.held_at({"c": 0.3, "d": 0.8})

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.feasibility import Feasibility, feasibility_weighted, feasible_first
-from ax_costaware.acquisition.local_search import is_flat
+from ax_costaware.acquisition.optimize import is_flat
 from ax_costaware.acquisition.target_optima import TargetSpace, best_target
 from ax_costaware.core.problem import Best, Problem
 from ax_costaware.models.posterior import ExactPosterior

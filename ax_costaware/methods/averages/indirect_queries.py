@@ -14,8 +14,8 @@ import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from torch import Tensor
 
-from ax_costaware.acquisition.local_search import LocalSearch
-from ax_costaware.acquisition.optimize import Optimum
+from ax_costaware.acquisition.optimize import Optimum, maximize
+from ax_costaware.acquisition.optimize import Region as SearchRegion
 from ax_costaware.argument_checks import (
     instance_of,
     positive_number,
@@ -231,29 +231,23 @@ class IndirectQueries(Targets):
         self, problem: Problem, region: Region, information: AcquisitionFunction, state: BudgetState
     ) -> ChosenQuery:
         """The query of most information per unit of cost, of those that can be paid."""
-        space, costs_of = problem.space, self._costs(problem)
+        costs_of = self._costs(problem)
 
-        def value(A: Tensor) -> Tensor:
-            found: Tensor = information(A.unsqueeze(-2)) / costs_of(A)
-            return found
+        def value(A: Tensor, _: Tensor) -> Tensor:
+            worth: Tensor = information(A.unsqueeze(-2)) / costs_of(A)
+            return worth
 
-        def climbed(points: Tensor, held: set[int]) -> tuple[Tensor, Tensor]:
-            local = LocalSearch(
-                space.bounds, sorted(held), space.inequality_constraints, space.elimination
-            )
-            return local.climb(value, points, self.num_restarts or NUM_RESTARTS)
-
-        def allowed(points: Tensor) -> Tensor:
-            points = points[self.decoded_law(problem).supported(points)]
-            return points if state.limit is None else self._payable(problem, points, state.limit)
-
-        points, held = region.starts, {*problem.immovable}
-        if integers := space.integers.keys() - problem.held.keys():
-            # Along these as if they were real numbers, and then from the nearest ones.
-            _, ends = climbed(points, held - integers)
-            points = torch.cat([points, allowed(space.rounded(ends))])
-        starts, ends = climbed(points, held)
-        found = torch.cat([allowed(ends), starts])
+        (optima,) = maximize(
+            value,
+            [replace(SearchRegion.of(problem.space, problem.held), candidates=None)],
+            [region.starts],
+            num_restarts=self.num_restarts or NUM_RESTARTS,
+            num_polished=None,
+        )
+        ends = optima.point[self.decoded_law(problem).supported(optima.point)]
+        if state.limit is not None:
+            ends = self._payable(problem, ends, state.limit)
+        found = torch.cat([ends, region.starts])
         with torch.no_grad():
             told, worth = nats_and_worth(problem, information, found)
             costs = costs_of(found)

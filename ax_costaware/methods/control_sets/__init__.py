@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.feasibility import feasible_first
-from ax_costaware.acquisition.local_search import is_flat
+from ax_costaware.acquisition.optimize import is_flat
 from ax_costaware.argument_checks import (
     check_fields,
     instance_of,

@@ -24,7 +24,7 @@ from ax_costaware.acquisition.batch_knowledge import batch_knowledge
 from ax_costaware.acquisition.feasibility import Feasibility
 from ax_costaware.acquisition.objectives import log_probability_of_queries
 from ax_costaware.acquisition.partial_query import QueryNodes
-from ax_costaware.acquisition.starts import SearchDomain
+from ax_costaware.acquisition.starts import regions_of
 from ax_costaware.core.problem import Problem, decision_seed
 from ax_costaware.costs.control_set import ControlSet
 from ax_costaware.laws.joint import NodesGiven, Placement
@@ -237,7 +237,8 @@ class QuerySpace:
             FunctionalPosterior.of(problem.model, X_pending=problem.X_pending),
             self.laws,
             [list(columns) for columns in self.control_sets],
-            SearchDomain(
+            regions_of(
+                self.control_sets,
                 space.bounds,
                 self.default,
                 self._discrete_but(problem.held),

@@ -27,7 +27,7 @@ from torch import Tensor
 
 from ax_costaware.acquisition.confidence_search import ConfidenceSearch
 from ax_costaware.acquisition.feasibility import Feasibility, feasibility_weighted
-from ax_costaware.acquisition.local_search import is_flat
+from ax_costaware.acquisition.optimize import Region, is_flat
 from ax_costaware.argument_checks import (
     check_fields,
     nonempty_string,
@@ -423,19 +423,9 @@ class CostlyFeedback(Method):
         starts = starts_of(space, self.raw_samples or NUM_STARTS, seed, problem.held)
         search = ConfidenceSearch(
             posterior,
-            space.bounds,
+            Region.of(space, problem.held),
             RIVAL_CORRELATION,
             starts=starts,
-            # Numbers of few digits climb as real ones, and are rounded within the constraints.
-            held=[
-                column
-                for column in problem.immovable
-                if column not in space.integers
-                or column in problem.held
-                or space.integers[column].is_integer
-            ],
-            inequality_constraints=space.inequality_constraints,
-            elimination=space.elimination,
             seed=seed,
             num_restarts=self.num_restarts or ConfidenceSearch.num_restarts,
         )

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from ax_costaware.acquisition.confidence_search import RAW_SAMPLES, ConfidenceSearch
+from ax_costaware.acquisition.optimize import Region
 from ax_costaware.exceptions import InputError
 from ax_costaware.laws.tables import table
 from ax_costaware.methods.costly_feedback.domain import (
@@ -154,7 +155,7 @@ class BoxDomain:
         last = self._searched or self._search(now, beta)
         point, wanted = self._row(choice.key), (choice.key, compare, joint)
         if self._rivals is None or self._rivals[0] != wanted:
-            lower, upper = last.search.bounds
+            lower, upper = last.search.region.bounds
             same = ((last.optima - point).abs() <= _ROUNDING * (upper - lower)).all(dim=-1)
             others = last.optima[~same]
             self._rivals = wanted, last.search.rival_points(point, others, compare, joint)
@@ -218,7 +219,7 @@ class BoxDomain:
         sobol = draw_sobol_samples(bounds, n=RAW_SAMPLES, q=1, seed=seed).squeeze(-2)
         latest = dict.fromkeys(o.key for o in list(self._observations)[-_NEAR:])
         starts = torch.cat([sobol, *(self._row(key).unsqueeze(0) for key in latest)])
-        search = ConfidenceSearch(self._at(now), bounds, RIVAL_CORRELATION, starts)
+        search = ConfidenceSearch(self._at(now), Region(bounds), RIVAL_CORRELATION, starts)
         optima = search.upper_confidence_bound(beta).point
         self._searched, self._rivals = _Searched(search, now, beta, optima), None
         return self._searched
