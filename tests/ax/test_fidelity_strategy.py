@@ -110,7 +110,7 @@ def test_the_stop_of_another_method_says_nothing_here() -> None:
     """The best outcome need not be at the target."""
     client = make_client()
     step(client)
-    with pytest.raises(UnsupportedError, match="are of several fidelities, and the check"):
+    with pytest.raises(UnsupportedError, match=r"are of several fidelities\. The rule is about"):
         should_stop(client, cost=1.0, lmbda=0.1)
 
 
