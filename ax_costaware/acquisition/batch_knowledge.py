@@ -334,7 +334,7 @@ class _Asked:
         self._posterior, self._queries, self._z = posterior, queries, z.to(points)
         latent = posterior.latent
         self._moments = latent(points)
-        beside = posterior.beside(latent.functionals(points))
+        beside = posterior.joint_with(latent.functionals(points))
         _, self._variance, self._cross = beside(queries)
         self._noise = posterior.noise_at(queries)
 

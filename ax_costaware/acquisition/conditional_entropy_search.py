@@ -95,9 +95,9 @@ class ConditionalEntropySearch(PointwiseAcquisition):
         # The zero gives what moves in steps only, as averages of choices do, the gradient of steps.
         return per_cost + 0.0 * points.sum(dim=-1)
 
-    def _beside(self, X: Tensor) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
+    def _joint_with(self, X: Tensor) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
         """From queries to the moments of their averages, and covariances with points ``S x d``."""
-        return self.posterior.beside(self.latent.functionals(X))
+        return self.posterior.joint_with(self.latent.functionals(X))
 
     @abstractmethod
     def _information(self, queries: Tensor, noise: Tensor) -> Tensor:
@@ -208,7 +208,7 @@ class ConditionalJointEntropySearch(ConditionalEntropySearch):
         super().set_X_pending(X_pending)
         with torch.no_grad():
             self._optimal_moments = self.latent(self.optimal_inputs)
-            self._joint_with_optima = self._beside(self.optimal_inputs)
+            self._joint_with_optima = self._joint_with(self.optimal_inputs)
             self._bounds = [
                 _BoundInformation(bound, posterior, self.optimal_inputs)
                 for bound, posterior in Feasibility.of(
@@ -246,7 +246,7 @@ class _BoundInformation:
     def __init__(self, bound: OutcomeConstraint, posterior: ExactPosterior, points: Tensor) -> None:
         self._ends, self._posterior = bound.scaled_ends, posterior
         self._moments = posterior.latent(points)
-        self._joint_with_points = posterior.beside(posterior.latent.functionals(points))
+        self._joint_with_points = posterior.joint_with(posterior.latent.functionals(points))
 
     def __call__(self, queries: Tensor) -> Tensor:
         """Information by the answers of queries ``n x p``, ``n x S``, in nats."""

@@ -168,7 +168,7 @@ class LogNoisyExpectedImprovementPerCost(PointwiseAcquisition):
             mean, variance = self._posterior(X)
             bound = torch.where(may_be_best, self._sign * mean + 2 * variance.sqrt(), -math.inf)
             rows = bound.topk(min(NUM_BASELINE, len(X))).indices
-            self._known = self._posterior.beside(self._posterior.functionals(X[rows]))
+            self._known = self._posterior.joint_with(self._posterior.functionals(X[rows]))
             mean, covariance = self._posterior.joint(X[rows])
             prior = self._posterior.prior_variance(X[rows]).mean()
             self._hopeless = _HOPELESS + 0.5 * prior.log()

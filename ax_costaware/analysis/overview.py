@@ -95,7 +95,7 @@ class CostAwareOverview(MethodAnalysis[Method]):
         return AnalysisCardGroup(
             name=type(self).__name__,
             title=f"{self.title} of {experiment.name}" if experiment.has_name else self.title,
-            subtitle=f"All cards of {run.method.known_as}, computed with all data reported so far.",
+            subtitle=f"All cards of {run.method.display_name}, computed with all data so far.",
             children=[_card(kind(), run) for kind in _ANALYSES if kind.applies_to(run.method)],
         )
 

@@ -109,7 +109,7 @@ def no_trial_error(method: Method, problem: Problem, stop: Stop, note: str = "")
     """
     running = [other for other in problem.pending if other.trial_index is not None]
     is_final = stop.is_final and all(method.cost_at(o.parameters) is not None for o in running)
-    if is_final or problem.undelivered or not running:
+    if is_final or problem.earlier_in_batch or not running:
         return OptimizationShouldStop(stop.reason + note)
     return DataRequiredError(
         f"No trial for now: {stop.reason.removeprefix('Stopped: ')}{note} Trials "

@@ -61,7 +61,11 @@ def recorded(
     )
     for left_out in all_left_out(method, problem):
         logger.warning(left_out)
-    if budget is not None and record.get("expected_cost") is None and len(problem.undelivered) == 1:
+    if (
+        budget is not None
+        and record.get("expected_cost") is None
+        and len(problem.earlier_in_batch) == 1
+    ):
         logger.warning(
             "Several trials are asked for at once, and no cost is known yet: they may overrun "
             f"budget={budget:g}. Ask for one at a time until a cost was reported."

@@ -325,7 +325,7 @@ def method_of_class(strategy: GenerationStrategy, method_class: type[AnyMethod])
     if isinstance(method, method_class):
         return method
     raise UserInputError(
-        f"the generation strategy {strategy.name!r} comes from {method.known_as}: expected one "
+        f"the generation strategy {strategy.name!r} comes from {method.display_name}: expected one "
         f"made by ax_costaware.{method_class.factory}."
     )
 

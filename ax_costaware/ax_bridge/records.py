@@ -433,7 +433,7 @@ def realized_inputs(experiment: Experiment, method: Method) -> dict[int, dict[st
 def progress_parameter(experiment: Experiment, method: Method) -> RangeParameter | None:
     """Return the parameter of progress; None if there is none."""
     ranges = {n: p for n, p in experiment.parameters.items() if isinstance(p, RangeParameter)}
-    return ranges.get(method.progress(ranges) or "")
+    return ranges.get(method.progress_parameter(ranges) or "")
 
 
 def with_one_arm(trial: BaseTrial) -> BaseTrial:

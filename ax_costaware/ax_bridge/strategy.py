@@ -49,7 +49,7 @@ def strategy_of(
     boolean(count_attached, "count_attached")
     if torch_device is not None:
         usable_device(torch_device)
-    method = method.settled([model_of(method, surrogate_spec)])
+    method = method.configured_for([model_of(method, surrogate_spec)])
     _log_remarks(method)
     node = CostAwareNode(method, method.label, surrogate_spec, torch_device, count_attached)
     return GenerationStrategy(name=method.label, nodes=[node])
@@ -77,5 +77,5 @@ def set_method(strategy: GenerationStrategy, method: Method) -> None:
 
 
 def _log_remarks(method: Method) -> None:
-    for remark in method.remarks():
+    for remark in method.warnings():
         logger.warning(remark)

@@ -116,9 +116,9 @@ def _realized(experiment: Experiment, problem: Problem) -> Experiment:
 def _spec_of(loop: Loop, problem: Problem) -> SurrogateSpec:
     """Return Ax's surrogate of the method's models."""
     method, space = loop.method, problem.space
-    objective = (method.model_now(problem) or loop.options).within(space).on(problem.scale)
+    objective = (method.current_model(problem) or loop.options).within(space).on(problem.scale)
     besides = {
-        bound.metric: [_config_of(method.model_besides(problem).within(space).on(bound.scale))]
+        bound.metric: [_config_of(method.constraint_model(problem).within(space).on(bound.scale))]
         for bound in problem.constraints
     }
     return SurrogateSpec(

@@ -447,7 +447,7 @@ class Budgeted:
             problem: The problem.
             initial: Whether they belong to the initial design, in which no cost is learned.
         """
-        rows = problem.undelivered
+        rows = problem.earlier_in_batch
         costs = [self.cost_at(row) for row in rows]
         if not initial:
             costs = expected_costs(self, problem, rows)
@@ -499,7 +499,7 @@ class Budgeted:
             initial: True for a decision of the initial design, which may be free of charge.
         """
         free, total = initial and not self.charge_initial, 0.0
-        if problem.undelivered and not free:
+        if problem.earlier_in_batch and not free:
             total = math.fsum(self.reservations(problem, initial))
         entries = ledger_of(problem.trials, self)
         before = remaining(entries, self.budget)
@@ -516,7 +516,7 @@ class Budgeted:
     def reservations(self, problem: Problem, initial: bool) -> list[float]:
         """What the undelivered decisions are expected to cost, switching costs included."""
         count = len(problem.trials)
-        batch = [PastTrial(count + i, row) for i, row in enumerate(problem.undelivered)]
+        batch = [PastTrial(count + i, row) for i, row in enumerate(problem.earlier_in_batch)]
         changes = switching_costs([*problem.trials, *batch], self)[count:]
         costs = self.reserved(problem, initial)
         return [cost + change for cost, change in zip(costs, changes, strict=True)]

@@ -1,9 +1,8 @@
-"""Learning curves: what a trial reported on its way, as outcomes at lower fidelities.
+"""Learning curves: intermediate outcomes of a trial, as outcomes at lower fidelities.
 
-Steps are in units of the parameter that ``Method.progress`` names, which is a fidelity: a trial
-that ran for twenty epochs is one of twenty epochs, and its outcome after five is that of a trial of
-five with the same inputs. Points of one curve depend on each other as much as such trials do, and
-the model says how much that is. What they cost is the trial's.
+Steps are in units of ``Method.progress_parameter``, a fidelity. The outcome of a trial of twenty
+epochs after five of them is the outcome of a trial of five epochs with the same inputs. The model
+learns how strongly the points of one curve are correlated. They cost nothing beside the trial.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def curve_points(method: Method, problem: Problem, metric: str) -> list[CurvePoi
         InputError: If a trial reported progress beyond the parameter's last value.
     """
     ranges = problem.space.ranges
-    parameter = ranges.get(method.progress(ranges) or "")
+    parameter = ranges.get(method.progress_parameter(ranges) or "")
     found: list[CurvePoint] = []
     if parameter is None:
         return found

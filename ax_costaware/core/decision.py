@@ -63,7 +63,7 @@ def check_all(method: Method, problem: Problem) -> None:
     if problem.constraints and method.refuses_constraints is not None:
         named = ", ".join(map(str, problem.constraints))
         raise UnsupportedInputError(
-            f"outcome constraints {named}: {method.known_as} takes none, since "
+            f"outcome constraints {named}: {method.display_name} takes none, since "
             f"{method.refuses_constraints}. Remove them, or let the objective carry a penalty; or, "
             "if its decide looks at problem.feasibility, set refuses_constraints = None in the "
             "class."
@@ -106,7 +106,7 @@ def next_trial(method: Method, problem: Problem, initial: bool) -> Decision | St
         return Stop(SpaceExhausted.REASON)
     if not isinstance(decision, Stop):
         decision = _with_given(problem, decision)
-    elif not problem.trials and not problem.undelivered:
+    elif not problem.trials and not problem.earlier_in_batch:
         state = method.budget_state(problem, initial)
         name = "max_trial_cost" if state.is_capped else "budget"
         if state.limit is not None:
@@ -302,7 +302,7 @@ def avoiding_repeats(
         again = decide(replace(problem, known=known))
     if not repeated(method, problem, again):
         return again
-    if not problem.undelivered:
+    if not problem.earlier_in_batch:
         return decision
     return Stop(
         "Nothing but a trial that repeats another one of the batch would be worth as much, and "

@@ -49,7 +49,7 @@ _MOST_IN_VAIN = 2
 """Initial designs whose trials may all fail, or tell nothing, before a run is stopped."""
 
 
-def are_in_vain(number: int, initial_trials: int) -> bool:
+def are_uninformative(number: int, initial_trials: int) -> bool:
     """Whether so many trials of which nothing was learned are enough to stop at."""
     return number >= _MOST_IN_VAIN * max(initial_trials, 5)
 
@@ -57,7 +57,7 @@ def are_in_vain(number: int, initial_trials: int) -> bool:
 def stop_of_failures(problem: Problem, initial_trials: int) -> Stop | None:
     """That every trial failed, of two initial designs or more; None if not."""
     failed = problem.failed
-    if not are_in_vain(len(failed), initial_trials):
+    if not are_uninformative(len(failed), initial_trials):
         return None
     if not all(t.has_failed for t in problem.trials if not (t.is_live or t.is_excluded)):
         return None

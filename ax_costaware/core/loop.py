@@ -18,7 +18,7 @@ from botorch.models.model import Model
 from ax_costaware.argument_checks import LARGEST
 from ax_costaware.core.curves import CurvePoint, curve_points
 from ax_costaware.core.decision import check_all, next_trial, recommended
-from ax_costaware.core.failures import are_in_vain
+from ax_costaware.core.failures import are_uninformative
 from ax_costaware.core.history import check_inputs
 from ax_costaware.core.method import Method
 from ax_costaware.core.model import ModelOptions, check_lengthscales, winsorized
@@ -146,7 +146,7 @@ class Loop:
         if lacks and not method.may_skip:
             indices = {trial.index for trial in measured}
             counted = [t for t in counted if t.is_live or t.index in indices]
-        number = len(counted) + problem.num_attached + len(problem.undelivered)
+        number = len(counted) + problem.num_attached + len(problem.earlier_in_batch)
         return lacks or number < method.initial_trials
 
     @property
@@ -163,7 +163,7 @@ class Loop:
         if len(problem.pending) >= max(1, method.initial_trials):
             return Stop("The initial design waits for the outcomes of its trials.", is_final=False)
         done = sum(trial.is_completed for trial in problem.trials)
-        if problem.measured or not are_in_vain(done, method.initial_trials):
+        if problem.measured or not are_uninformative(done, method.initial_trials):
             return None
         names = sorted({problem.objective, *(bound.metric for bound in problem.constraints)})
         return Stop(
@@ -183,12 +183,12 @@ class Loop:
         if metric is None:
             trials = problem.observed
             values = [trial.outcome for trial in trials]
-            options = method.model_now(problem) or self.options
+            options = method.current_model(problem) or self.options
         else:
             trials = [trial for trial in problem.trials if metric in trial.metrics]
             trials = [trial for trial in trials if not trial.has_lost_value]
             values = [trial.metrics[metric] for trial in trials]
-            options = method.model_besides(problem)
+            options = method.constraint_model(problem)
         if not trials:
             raise InputError(
                 f"no trial has a value of {name!r}{', which has bounds' if metric else ''}: "

@@ -132,7 +132,7 @@ class Method(Budgeted, ABC):
     # What trials report
 
     @property
-    def known_as(self) -> str:
+    def display_name(self) -> str:
         """Its name in messages: the function that makes its strategy, or a user's own class."""
         return str(vars(type(self)).get("factory", type(self).__name__))
 
@@ -146,7 +146,7 @@ class Method(Budgeted, ABC):
         """Parameters of what is deployed, by name, where that is no trial: by default none."""
         return {}
 
-    def progress(self, ranges: Collection[str]) -> str | None:
+    def progress_parameter(self, ranges: Collection[str]) -> str | None:
         """The parameter in whose units trials report progress that is learned from; None: none.
 
         Args:
@@ -204,22 +204,22 @@ class Method(Budgeted, ABC):
             return given.of(FixedHyperparameterGP)
         return given or ModelOptions()
 
-    def settled(self, models: Sequence[ModelOptions]) -> Self:
+    def configured_for(self, models: Sequence[ModelOptions]) -> Self:
         """Disable winsorizing when hyperparameters are given."""
         is_given = any(not model.is_fitted for model in models)
         return replace(self, winsorize=False) if is_given else self
 
-    def remarks(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """What the user should be warned of in the settings."""
         return []
 
-    def model_now(self, problem: Problem) -> ModelOptions | None:
+    def current_model(self, problem: Problem) -> ModelOptions | None:
         """The model, for a method whose model depends on more than outcomes; else None."""
         return None
 
-    def model_besides(self, problem: Problem) -> ModelOptions:
+    def constraint_model(self, problem: Problem) -> ModelOptions:
         """The model of another metric that has bounds, with fitted hyperparameters."""
-        return self.model_now(problem) or self.model()
+        return self.current_model(problem) or self.model()
 
     def check(self, problem: Problem) -> None:
         """Refuse an experiment that the method cannot run, before anything is spent.
@@ -264,7 +264,7 @@ class Method(Budgeted, ABC):
             cost = self.with_switching_cost(problem, row, self.cost_at(row))
             if state.pays(cost):
                 return self.initial_decision(problem, row, cost, state)
-        return self.unfinished(self.exhausted(problem, state), state)
+        return self.unfinished_design(self.exhausted(problem, state), state)
 
     def design_is_over(self, problem: Problem) -> bool:
         """Whether the initial design ends before it has all of its trials."""
@@ -347,7 +347,7 @@ class Method(Budgeted, ABC):
 
     # What subclasses share
 
-    def unfinished(self, why: str, state: BudgetState) -> Stop:
+    def unfinished_design(self, why: str, state: BudgetState) -> Stop:
         """That the initial design stops, and why, in a sentence."""
         limit = "max_trial_cost" if state.is_capped else "the budget"
         return Stop(

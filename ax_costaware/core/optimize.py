@@ -51,7 +51,7 @@ def design_of(problem: Problem, method: Method) -> Iterator[dict[str, Value]]:
     # What was passed over is not counted among the trials, so that their points may come again.
     repeats = method.repeats_design and not space.smooth
     tried = [] if repeats else [dict(trial.parameters) for trial in trials]
-    tried += problem.undelivered
+    tried += problem.earlier_in_batch
     found, misses = 0, 0
     for drawn in space.design(method.seed):
         row = space.ordered({**drawn, **problem.fixed})

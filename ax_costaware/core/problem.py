@@ -202,14 +202,14 @@ class Problem:
         return self.space.admits(row)
 
     @property
-    def undelivered(self) -> list[dict[str, Value]]:
+    def earlier_in_batch(self) -> list[dict[str, Value]]:
         """Parameterizations of decisions of the same batch that are no trials yet."""
         return [o.parameters for o in self.pending if o.trial_index is None]
 
     @property
     def next_index(self) -> int:
         """Index that the next trial will have."""
-        return len(self.trials) + len(self.undelivered)
+        return len(self.trials) + len(self.earlier_in_batch)
 
     @property
     def goal(self) -> str:
@@ -266,7 +266,7 @@ class Problem:
         points = all_points(self.space, self.held)
         if points is None:
             return False
-        return not len(untried(points, self.space.encode([*rows, *self.undelivered])))
+        return not len(untried(points, self.space.encode([*rows, *self.earlier_in_batch])))
 
     @cached_property
     def held(self) -> dict[int, float]:
@@ -296,7 +296,9 @@ class Problem:
     @property
     def num_initial(self) -> int:
         """Earlier trials of the initial design, undelivered ones included."""
-        return [t.record.get("phase") for t in self.trials].count("initial") + len(self.undelivered)
+        return [t.record.get("phase") for t in self.trials].count("initial") + len(
+            self.earlier_in_batch
+        )
 
     @property
     def num_begun(self) -> int:

@@ -65,7 +65,7 @@ def switching_costs(trials: Sequence[PastTrial], method: Budgeted) -> list[float
 
 def settings_before(problem: Problem, method: Budgeted) -> Row | None:
     """What the trial before the next one set of what costs to be changed; None if there is none."""
-    for row in reversed(problem.undelivered):
+    for row in reversed(problem.earlier_in_batch):
         return settings_of(PastTrial(problem.next_index, row), method)
     for trial in reversed(problem.trials):
         if trial.was_set_up:

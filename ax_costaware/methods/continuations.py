@@ -35,7 +35,7 @@ def continued_trial(method: Method, problem: Problem, row: Row) -> PastTrial | N
     None if none was completed, if that has come as far, so that it would only be run again, or if
     another trial with its inputs is under way, which may be going on from it.
     """
-    name = method.progress(problem.space.ranges)
+    name = method.progress_parameter(problem.space.ranges)
     assert name is not None
 
     def progress(trial: PastTrial) -> float:
@@ -72,7 +72,7 @@ def resumable(problem: Problem, name: str) -> Tensor | None:
 
 def continuations(method: Method, problem: Problem) -> list[dict[str, Value]]:
     """Parameterizations that go on from completed trials, up to the fidelity's last value."""
-    name = str(method.progress(problem.space.ranges))
+    name = str(method.progress_parameter(problem.space.ranges))
     parameter = problem.space.ranges[name]
     first, last = parameter.to_column(parameter.lower), parameter.to_column(parameter.upper)
     grid = parameter.raw(torch.linspace(first, last, _STEPS, dtype=torch.double)).tolist()

@@ -87,7 +87,7 @@ class MultiFidelity(PricedMethod):
         check_fields(self, resumes=boolean)
         super().__post_init__()
 
-    def progress(self, ranges: Collection[str]) -> str | None:
+    def progress_parameter(self, ranges: Collection[str]) -> str | None:
         """The fidelity that is a range of numbers; None where there are several."""
         found = [name for name in self.target if name in ranges]
         return found[0] if len(found) == 1 else None
@@ -127,7 +127,7 @@ class MultiFidelity(PricedMethod):
                 f"target={dict(self.target)!r} has all parameters of the experiment: expected "
                 "others to choose, too."
             )
-        if self.resumes and self.progress(space.ranges) is None:
+        if self.resumes and self.progress_parameter(space.ranges) is None:
             raise InputError(
                 f"resumes=True with target={dict(self.target)!r}: expected one fidelity that is a "
                 "number, with a range, to go on in."
@@ -137,7 +137,7 @@ class MultiFidelity(PricedMethod):
         """What undelivered decisions are expected to cost, which may go on from earlier trials."""
         costs = super().reserved(problem, initial)
         first = len(problem.pending) - len(costs)
-        for i, row in enumerate(problem.undelivered if self.resumes and not initial else ()):
+        for i, row in enumerate(problem.earlier_in_batch if self.resumes and not initial else ()):
             before = replace(problem, pending=problem.pending[: first + i])
             if earlier := continued_trial(self, before, row):
                 # Where costs are learned more of the fidelity may be taken to cost less.
@@ -193,7 +193,7 @@ class MultiFidelity(PricedMethod):
         )
 
     def model(self, given: FixedHyperparameters | ModelOptions | None = None) -> ModelOptions:
-        """Nothing that is given: the model follows from the fidelities, see ``model_now``."""
+        """Nothing that is given: the model follows from the fidelities, see ``current_model``."""
         if given is not None:
             raise InputError(
                 f"{ARGUMENT}={given!r}: the model of trials at several fidelities is the "
@@ -201,7 +201,7 @@ class MultiFidelity(PricedMethod):
             )
         return ModelOptions()
 
-    def model_now(self, problem: Problem) -> ModelOptions:
+    def current_model(self, problem: Problem) -> ModelOptions:
         """A Gaussian process whose bias vanishes at the target."""
         self._check_target(problem.space)
         fidelities = [problem.space.columns_of({name: self.target[name]}) for name in self.target]
@@ -220,7 +220,7 @@ class MultiFidelity(PricedMethod):
         cost: CostFunction = self.trial_costs(problem)
         weighed, earlier = cost, None
         if self.resumes:
-            name = str(self.progress(problem.space.ranges))
+            name = str(self.progress_parameter(problem.space.ranges))
             earlier = resumable(problem, name)
             weighed = ResumedCost(cost, problem.space, name, SEARCHED)
             cost = ResumedCost(cost, problem.space, name, LEAST)
@@ -251,7 +251,7 @@ class MultiFidelity(PricedMethod):
         if found is None:
             return self._stop(search, search.pays_for_none)
         # That a trial is worth its cost was said before it came back to one that runs.
-        is_asked = bool(problem.undelivered) or not problem.known
+        is_asked = bool(problem.earlier_in_batch) or not problem.known
         if self.lmbda is not None and best is not None and is_asked:
             log_gain = found.value + math.log(problem.scale.unit)
             stops, reason = ImprovementPerCostStop().decide(log_gain, self.lmbda)

@@ -179,7 +179,7 @@ class PricedMethod(Method):
             raise SpaceExhausted
         # What a trial keeps of the one before it need not be paid for.
         kept = [{**row, **settings} for settings in kept_settings(problem, self) for row in rows]
-        tried = [*problem.undelivered, *(trial.parameters for trial in problem.trials)]
+        tried = [*problem.earlier_in_batch, *(trial.parameters for trial in problem.trials)]
         rows += [row for row in kept if problem.space.meets(row) and row not in tried]
         expected = expected_costs(self, problem, rows)
         priced = [
@@ -194,7 +194,7 @@ class PricedMethod(Method):
                 return super().initial(problem)
             if _measured(problem):
                 raise SpaceExhausted  # the model searches for what can be paid, or stops
-            return self.unfinished(self.exhausted(problem, state), state)
+            return self.unfinished_design(self.exhausted(problem, state), state)
         # A design at the cheapest points alone would say little of the others.
         part = max(part, _NEARLY * min(cost for _, cost in payable))
         row, cost = next(found for found in payable if found[1] <= part)

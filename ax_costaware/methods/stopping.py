@@ -48,7 +48,7 @@ def at_price(
         one; and what is stored with the next one, for the decisions that follow.
     """
     record: dict[str, float | str] = {"objective": problem.goal}
-    if lmbda is None or problem.undelivered or (gain := gain_per_cost()) is None:
+    if lmbda is None or problem.earlier_in_batch or (gain := gain_per_cost()) is None:
         return None, record
     worth = CAUTION * gain
     # In another unit it says nothing; earlier releases did not record in which.

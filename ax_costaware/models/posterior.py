@@ -344,7 +344,7 @@ class ExactPosterior(FunctionalPosterior):
         mean = factor.mean_of(k).reshape(2, -1)
         return mean, variance, factor.scale.square() * covariance
 
-    def beside(self, others: Functionals) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
+    def joint_with(self, others: Functionals) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
         """Return a function of rows ``... x d`` that also gives covariances with ``q`` functionals.
 
         Args:
@@ -358,9 +358,9 @@ class ExactPosterior(FunctionalPosterior):
         if isinstance(self.data, SharedAverages) and isinstance(others, Points):
             with_nodes = point_covariances(self.kernel, others.nodes, self.data.nodes).mT
         # No closure: an acquisition function that keeps it can be pickled, as BoTorch's can.
-        return partial(self._beside, others, whitened, with_nodes)
+        return partial(self._joint_with, others, whitened, with_nodes)
 
-    def _beside(
+    def _joint_with(
         self, others: Functionals, whitened: Tensor, with_nodes: Tensor | None, X: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         functionals, shape = self.functionals(X), X.shape[:-1]

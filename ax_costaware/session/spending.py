@@ -168,8 +168,8 @@ def set_budget(client: SessionClient, budget: float) -> None:
     account, method = spending(client), session.method
     if account.budget is None:
         made = f"ax_costaware.{method.factory}(..., budget=...)"
-        if method.known_as != method.factory:
-            made = f"ax_costaware.strategy_of({method.known_as}(..., budget=...))"
+        if method.display_name != method.factory:
+            made = f"ax_costaware.strategy_of({method.display_name}(..., budget=...))"
         raise UserInputError(
             f"budget={budget!r}: the strategy has no budget to change, and decides differently "
             "from one with a budget. Set a strategy with a budget: "

@@ -27,7 +27,7 @@ def test_one_query_is_worth_what_it_is_between_two_points() -> None:
     points = torch.cat([OPTIMA[:1], BEST])
     with torch.no_grad():
         mean = POSTERIOR.latent.mean(points)
-        _, variance, cross = POSTERIOR.beside(POSTERIOR.latent.functionals(points))(QUERIES)
+        _, variance, cross = POSTERIOR.joint_with(POSTERIOR.latent.functionals(points))(QUERIES)
         slope = cross / (variance + POSTERIOR.noise_at(QUERIES)).sqrt().unsqueeze(-1)
     told = int(slope[:, 0].abs().argmax())
     spread = float((slope[told, 0] - slope[told, 1]).abs())

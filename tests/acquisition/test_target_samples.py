@@ -103,7 +103,8 @@ def test_the_information_of_a_bound(bounds: tuple[float | None, float | None]) -
     posterior = posterior_of(model)
     mean, variance = (m.detach().numpy() for m in posterior.latent(points))
     _, own, covariance = (
-        m.detach().numpy() for m in posterior.beside(posterior.latent.functionals(points))(queries)
+        m.detach().numpy()
+        for m in posterior.joint_with(posterior.latent.functionals(points))(queries)
     )
     noise = posterior.noise_at(queries).detach().numpy()
 

@@ -199,7 +199,7 @@ def _bridge_classes() -> list[type]:
 
 
 def test_decisions_of_a_batch_are_pending_without_a_trial_index() -> None:
-    """``pending_observations`` and ``Problem.undelivered`` know them by that."""
+    """``pending_observations`` and ``Problem.earlier_in_batch`` know them by that."""
     client = make_client()
     run = client._generation_strategy.gen(client._experiment, n=1)[0][0]
     pending: dict[str, list[ObservationFeatures]] = {}

@@ -219,7 +219,7 @@ def test_decisions_of_a_batch_are_pending_without_a_trial() -> None:
     node = node_of(client._generation_strategy)
     problem = node.problem(client._experiment, pending)
     assert [o.trial_index for o in problem.pending] == [running, None, None]
-    assert problem.undelivered == [{**arm, "x1": 0.5}, arm]
+    assert problem.earlier_in_batch == [{**arm, "x1": 0.5}, arm]
     assert problem.next_index == 6
     assert node.problem(client._experiment).pending == ()
 

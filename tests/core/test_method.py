@@ -46,8 +46,8 @@ def test_its_name_in_messages() -> None:
     class Mine(CostAware):
         pass
 
-    assert (Idle().known_as, Mine(1.0).known_as) == ("Idle", "Mine")
-    assert CostAware(1.0).known_as == "cost_aware_strategy"
+    assert (Idle().display_name, Mine(1.0).display_name) == ("Idle", "Mine")
+    assert CostAware(1.0).display_name == "cost_aware_strategy"
 
 
 @pytest.mark.parametrize("budget", [0, -1.0, float("nan"), float("inf"), True, "10", [1]])

@@ -26,7 +26,7 @@ def test_decisions_of_one_batch_count_as_trials_to_come() -> None:
     )
     pending = (Pending(1, {"x": 0.5}), Pending(None, {"x": 0.75}))
     problem = Problem(SPACE, trials, pending)
-    assert problem.undelivered == [{"x": 0.75}]
+    assert problem.earlier_in_batch == [{"x": 0.75}]
     assert (problem.next_index, problem.num_initial) == (3, 2)
     assert problem.X_pending is not None
     assert problem.X_pending.tolist() == [[0.5], [0.75]]

@@ -419,7 +419,7 @@ def test_a_fidelity_that_is_a_switch() -> None:
     space = Space.of([*INPUTS, Choice("full", (False, True))])
     cost = TableCost("full", {False: 1.0, True: 5.0})
     method = MultiFidelity(cost, target={"full": True}, budget=60, initial_trials=3, **FAST)
-    assert method.progress(space.ranges) is None
+    assert method.progress_parameter(space.ranges) is None
 
     def switched(row: Any, measure: bool) -> Outcome:
         return Outcome(hill(row) - 0.2 * (not row["full"]))

@@ -87,7 +87,7 @@ def published() -> LearnedConditional:
 def beside(
     posterior: ExactPosterior, X: Tensor
 ) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
-    return posterior.beside(posterior.latent.functionals(X))
+    return posterior.joint_with(posterior.latent.functionals(X))
 
 
 @pytest.mark.parametrize("make", [gaussian, dependent, learned, published, arms])

@@ -227,7 +227,7 @@ class Targets(Method):
         return DecodedConditional(law, problem.space, names)
 
     def model(self, given: FixedHyperparameters | ModelOptions | None = None) -> ModelOptions:
-        """Nothing that is given: the model follows from the law, see ``model_now``."""
+        """Nothing that is given: the model follows from the law, see ``current_model``."""
         if given is not None:
             raise InputError(
                 f"{ARGUMENT}={given!r}: the model of averages follows from their law; expected "
@@ -235,7 +235,7 @@ class Targets(Method):
             )
         return ModelOptions()
 
-    def model_now(self, problem: Problem) -> ModelOptions:
+    def current_model(self, problem: Problem) -> ModelOptions:
         """A conditional mean process under the law that is known by now.
 
         Raises:
@@ -244,7 +244,7 @@ class Targets(Method):
         self.check(problem)
         return self._model(problem, self.hyperparameters, self.noise)
 
-    def model_besides(self, problem: Problem) -> ModelOptions:
+    def constraint_model(self, problem: Problem) -> ModelOptions:
         """The same; hyperparameters and noise that are given are those of the objective."""
         return self._model(problem, None, None)
 

@@ -284,7 +284,7 @@ class ControlSets(Method):
 
     def reserved(self, problem: Problem, initial: bool) -> list[float]:
         """What the undelivered decisions are expected to cost: at their values, if by the model."""
-        costs, rows, found = QuerySpace(problem, self).costs, problem.undelivered, []
+        costs, rows, found = QuerySpace(problem, self).costs, problem.earlier_in_batch, []
         for row, point in zip(rows, problem.space.encode(rows), strict=True):
             place, cost = self.index_of(row), self.cost_at(row)
             if cost is None and initial:
@@ -326,7 +326,7 @@ class ControlSets(Method):
         """The control sets, as declared."""
         return self.names
 
-    def remarks(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """That the rule explores more than the budget allows."""
         rule, budget = self.rule, self.budget
         assert rule is not None

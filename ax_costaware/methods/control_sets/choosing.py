@@ -133,7 +133,7 @@ def history_of(values: ControlSetValues, affordable: Sequence[bool]) -> ControlS
     problem, method, state = values.problem, values.method, values.budget_state
     trials = {trial.index: trial for trial in problem.trials}
     past = [_past_choice(trials[e.trial_index], values, e) for e in state.entries if e.by_rule]
-    rows = problem.undelivered
+    rows = problem.earlier_in_batch
     past += [
         PastChoice(method.index_of(row), cost)
         for row, cost in zip(rows, method.reservations(problem, False) if rows else (), strict=True)
@@ -262,7 +262,7 @@ def initial_trial(problem: Problem, method: ControlSets) -> Decision | Stop:
     costs = values.space.costs.averages
     able = _open_sets(values, costs)
     if not any(able):
-        return method.unfinished(_exhausted(values, costs), values.budget_state)
+        return method.unfinished_design(_exhausted(values, costs), values.budget_state)
     cycle = [method.names.index(name) for name in method.initial_control_sets]
     turn = index % len(cycle)
     rest = sorted(range(len(costs)), key=lambda i: costs[i] or 0.0)
@@ -274,7 +274,7 @@ def initial_trial(problem: Problem, method: ControlSets) -> Decision | Stop:
             break
         asked += prices
     else:  # each costs too much with its switching cost
-        return method.unfinished(_exhausted(values, asked), values.budget_state)
+        return method.unfinished_design(_exhausted(values, asked), values.budget_state)
     arm, cost = found
     known = "cost" if chosen.cost is not None else "expected cost"
     price = "cost not known yet" if cost is None else f"{known} {cost:g}"

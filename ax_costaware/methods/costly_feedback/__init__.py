@@ -196,13 +196,13 @@ class CostlyFeedback(Method):
             )
         return replace(found, options={**found.options, "forgetting": self.forgetting})
 
-    def model_besides(self, problem: Problem) -> ModelOptions:
+    def constraint_model(self, problem: Problem) -> ModelOptions:
         """The same, each with a forgetting rate of its own."""
         return replace(self, forgetting=None).model()
 
-    def settled(self, models: Sequence[ModelOptions]) -> Self:
+    def configured_for(self, models: Sequence[ModelOptions]) -> Self:
         """The method with a rule for what the models know of the forgetting."""
-        method = super().settled(models)
+        method = super().configured_for(models)
         if method.rule is not None:
             return method
         return replace(method, rule=default_rule(all("forgetting" in m.options for m in models)))

@@ -116,7 +116,7 @@ class CostAware(PricedMethod):
 
     def initial(self, problem: Problem) -> Decision | Stop:
         """The next trial of the initial design; the first is the center of the search space."""
-        center, begun = _center(problem), problem.trials or problem.undelivered
+        center, begun = _center(problem), problem.trials or problem.earlier_in_batch
         if self.initialize_with_center and not begun and problem.space.meets(center):
             drawn: Iterator[Row] = chain([center], iter(problem.draw, None))
             problem = replace(problem, draw=partial(next, drawn))

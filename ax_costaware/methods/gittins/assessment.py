@@ -127,7 +127,7 @@ def assess(method: CostAware, problem: Problem, rule: StopRule | None) -> Assess
     state, scale, under_way = search.budget_state, problem.scale, problem.X_pending
     incumbent = search.incumbent()
     best, row = incumbent.value, incumbent.trial
-    count = len(problem.undelivered)
+    count = len(problem.earlier_in_batch)
     trial = None if row is None else problem.observed[row]
     inputs = problem.as_fixed(search.row_of(incumbent.point) if trial is None else trial.inputs)
     was_run = trial is not None and problem.space.are_near(inputs, [trial.inputs], SAME_VALUE)[0]

@@ -138,15 +138,15 @@ class Search(Generic[Priced]):
     @cached_property
     def starts(self) -> Tensor:
         """All points to choose from where nothing better is found: ``m x d``."""
-        return torch.cat([self.points, *(points for _, points in self.kept), self._beside])
+        return torch.cat([self.points, *(points for _, points in self.kept), self._joint_with])
 
     @cached_property
-    def _beside(self) -> Tensor:
+    def _joint_with(self) -> Tensor:
         return self.problem.space.encode(list(self.beside)).to(self.problem.evaluated)
 
     def row_of(self, point: Tensor) -> dict[str, Value]:
         """The parameterization of a point, ``d``; just what it is, if it was looked at besides."""
-        same = (self._beside == point).all(dim=-1).tolist()
+        same = (self._joint_with == point).all(dim=-1).tolist()
         rows = [row for row, is_it in zip(self.beside, same, strict=True) if is_it]
         return [*rows, *self.problem.space.decode(point.unsqueeze(0))][0]
 

@@ -263,7 +263,7 @@ class TreeSearch(Targets):
             if any(map(is_paid, islice(_cells(self.tree, level), _MOST_CELLS)))
         ]
         if not levels:
-            return self.unfinished(self.exhausted(problem, state), state)
+            return self.unfinished_design(self.exhausted(problem, state), state)
         begun = Counter(self._begun(problem))
         failed = {*self._cells_of(trial.parameters for trial in problem.failed)} - {self.tree.root}
         elsewhere = (cell for i in levels for cell in _cells(self.tree, i, failed))
@@ -290,7 +290,7 @@ class TreeSearch(Targets):
     def _begun(self, problem: Problem) -> Iterator[Cell]:
         """The cells of all trials, and of decisions that are none yet; not of what was excluded."""
         rows = [trial.inputs for trial in problem.trials if not trial.is_excluded]
-        return self._cells_of([*rows, *problem.undelivered])
+        return self._cells_of([*rows, *problem.earlier_in_batch])
 
     def _cells_of(self, rows: Iterable[Row]) -> Iterator[Cell]:
         for row in rows:
@@ -301,7 +301,7 @@ class TreeSearch(Targets):
         """The leaves and their children, as far as they can be paid."""
         tree, fixed = self.tree, problem.fixed
         measured = self.measured_cells(problem)
-        measured += [self.cell_of(row) for row in problem.undelivered]
+        measured += [self.cell_of(row) for row in problem.earlier_in_batch]
         leaves = tree.leaves(measured)
         every = tree.with_children(leaves)
         active = [c for c in every if not fixed or fixed.items() <= self.parameters_of(c).items()]

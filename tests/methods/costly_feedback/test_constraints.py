@@ -39,7 +39,7 @@ BOUND = OutcomeConstraint("heat", lower=0.5)
 class Known(CostlyFeedback):
     """With hyperparameters of the heat that are given, too, which saves fits."""
 
-    def model_besides(self, problem: Problem) -> ModelOptions:
+    def constraint_model(self, problem: Problem) -> ModelOptions:
         return self.model(HEAT)
 
 

@@ -175,9 +175,11 @@ def test_the_model(
     assert found.model_class is model
     assert found.options == options
     # Who learns how fast things change has to look now and then.
-    rule = method.settled([found]).rule
+    rule = method.configured_for([found]).rule
     assert isinstance(rule, MeasurementRule if options else MixedRule)
-    assert CostlyFeedback(rule=MeasurementRule(0.5)).settled([found]).rule == MeasurementRule(0.5)
+    assert CostlyFeedback(rule=MeasurementRule(0.5)).configured_for(
+        [found]
+    ).rule == MeasurementRule(0.5)
 
 
 STEEP = AffineCost({"x": 4.0}, fixed=0.5)
