@@ -213,7 +213,7 @@ def test_several_outcomes_need_a_transform() -> None:
 
 def test_pending_points_of_a_model_that_cannot_be_fantasised() -> None:
     model = GenericDeterministicModel(lambda X: X.sum(-1, keepdim=True))
-    with pytest.raises(UnsupportedInputError, match="X_pending: got 2 points"):
+    with pytest.raises(UnsupportedInputError, match="X_pending: got 2 pending points"):
         FunctionalPosterior.of(model, X_pending=torch.rand(2, D, dtype=torch.double))
     mean, _ = FunctionalPosterior.of(model)(torch.ones(1, D, dtype=torch.double))
     assert mean.tolist() == [3.0]
