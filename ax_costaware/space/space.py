@@ -468,13 +468,6 @@ class Space:
         different: Tensor = torch.cat(found).unique(dim=0)
         return self.feasible(self.complete(different))
 
-    def rounded(self, X: Tensor) -> Tensor:
-        """Those of points ``n x d`` that meet the constraints with integers rounded."""
-        X = X.clone()
-        for i, parameter in self.integers.items():
-            X[:, i] = parameter.nearest(X[:, i])
-        return self.feasible(self.complete(X))
-
     def feasible(self, points: Tensor) -> Tensor:
         """Those of points ``n x d`` that meet the constraints."""
         constraints = self.inequality_constraints
