@@ -1,30 +1,33 @@
-"""The account: what each trial was charged, and what of a budget is left.
+"""The account: charges of trials, and the budget that is left.
 
-The ledger is rebuilt from the stored trials each time it is asked for; nothing is carried in
-memory, so a reloaded experiment has the same one (Tay et al. 2023, Section 2: the learner stops
-when the costs of its queries use up the budget). All costs are in the user's own unit.
+The ledger is computed from the stored trials on every call. A loaded experiment therefore has the
+same ledger (Tay et al. 2023, section 2: the learner stops when the costs of its queries use up the
+budget). All costs are in the user's unit.
 
-What a trial is charged:
+A trial is charged the first of these that is known:
 
-- the cost that was reported for it, else the cost that was expected of it, else the mean of the
-  reported costs (a trial of the initial design has no expected cost where costs are learned), with
-  control sets that of the reported costs of its own;
-- nothing, if it is an initial trial and the strategy does not charge those, or one of the past
-  that was attached without charge;
-- nothing, if it was abandoned or went stale without a reported cost, and no runner of the package
-  had started it: it was never run;
-- a trial that failed or was stopped early is charged, for it was run; a runner of the package says
-  what its last attempt cost;
-- attempts of such a runner that failed, timed out or were lost, and were followed by another, are
-  charged on top: their known cost, else what is expected of an attempt;
-- a trial that is not finished yet is charged what is expected of it, which reserves that much;
-- what is expected of a trial includes its switching cost after the trial that ran before it; a
-  reported cost is that of the whole trial, its switching cost included.
+1. its reported cost;
+2. its expected cost, for an ended trial by the progress that it made;
+3. the mean reported cost of other trials, with control sets of those with the same one. A trial of
+   the initial design has no expected cost if costs are learned.
 
-Where the method may do without a measurement, what costs is to measure (Wang et al. 2020,
-"Cost-Efficient Online Hyperparameter Optimization"): a trial that was completed without an outcome
-is charged what was reported, else nothing; one that was measured although the strategy did not ask
-for it is charged like any other.
+A pending trial reserves its expected cost. Failed and early-stopped trials ran, so they are
+charged; a runner of the package reports the cost of the last attempt. Earlier attempts of such a
+runner are charged on top, at their known or their expected cost.
+
+Expected and reported costs include the switching cost from the trial that ran before.
+
+A trial is free
+
+- if it is initial and ``charge_initial`` is False,
+- if it is past data that was attached without charge, or
+- if it never ran: it was abandoned or went stale without a reported cost, and no runner of the
+  package had started it.
+
+For a method that may skip measurements, the measurement is what costs (Wang et al. 2020,
+"Cost-Efficient Online Hyperparameter Optimization"). A trial that was completed without an outcome
+is charged its reported cost, or nothing. A trial that was measured although the strategy did not
+ask for it is charged like any other.
 """
 
 from __future__ import annotations
@@ -57,8 +60,8 @@ from ax_costaware.space.parameters import Row
 ROUNDING = 1e-9
 """Relative slack of a budget: ten costs of 0.1 must fit in a budget of 1."""
 
-_LOOKS = 128
-"""Parameterizations whose known costs are looked at."""
+_NUM_SAMPLES = 128
+"""Quasi-random parameterizations from which the largest declared cost is estimated."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +83,7 @@ class LedgerEntry:
     first decision is neither initial nor by the rule)."""
 
     expected_cost: float | None
-    """Cost that was expected of the trial when it was generated; None where costs are learned and
-    nothing was expected yet."""
+    """Expected cost of the trial when it was generated; None if it was unknown."""
 
     reported_cost: float | None
     """Cost that was reported on completion, if any."""
@@ -93,29 +95,28 @@ class LedgerEntry:
     """Name of the trial's status in Ax."""
 
     skipped: bool = False
-    """Whether the trial was completed without a value of the objective, under a method that may do
-    without; False for all other methods."""
+    """True if the trial was completed without an outcome, under a method that may skip
+    measurements."""
 
     lost: float = 0.0
-    """The part of ``charged`` that went into attempts which failed and were followed by another."""
+    """Part of ``charged`` for failed attempts that were followed by another one."""
 
     switching_cost: float = 0.0
-    """What it cost to set other values than in the trial before; part of what is charged."""
+    """Part of ``charged`` for changing the settings of the trial before."""
 
 
 def ledger_of(trials: Sequence[PastTrial], method: Budgeted) -> tuple[LedgerEntry, ...]:
-    """The ledger: one entry per trial, by increasing trial index.
+    """Return the ledger: one entry per trial, by increasing trial index.
 
     Args:
         trials: All trials, by increasing index.
-        method: Gives the costs of trials that were not generated by the strategy, and
-            ``charge_initial`` says whether initial trials are charged.
+        method: The method, which declares or learns the costs of trials.
 
     Raises:
-        InputError: If the method does not fit a trial, as where it names no control set of it or a
-            cost that is none, or an input is no number of a size that models can take.
+        InputError: If a trial names no control set of the method, its cost is invalid, or an input
+            is NaN or above 1e100.
     """
-    # What failed, or was given up, may have failed for just that.
+    # Failed trials are not checked: they may have failed because of an invalid input.
     check_inputs(trial for trial in trials if trial.counts)
     check_reported(trials, method)
     names, changes = control_sets_of(trials, method), switching_costs(trials, method)
@@ -134,10 +135,11 @@ def ledger_of(trials: Sequence[PastTrial], method: Budgeted) -> tuple[LedgerEntr
         skipped = method.may_skip and trial.is_completed and not is_measured
         expected = estimate = expected_cost_of(trial, method, change)
         if estimate is not None and trial.decided_at(method.cost_metric):
-            # Of the trials before it, the one that it was to follow may never have run.
+            # The trial that it was planned to follow may never have run, so its switching cost may
+            # differ from the recorded one.
             estimate += change - float(trial.record.get("switching_cost", change))
         if method.may_skip and is_measured and not estimate:
-            # Where the strategy asked for no measurement, none was expected to be paid.
+            # The strategy asked for no measurement and recorded no cost, but there was one.
             estimate = method.cost_at(trial.parameters)
         if not trial.is_live and not trial.never_ran:
             came_to = _checked(method, "cost_as_run", method.cost_as_run(trial, trials))
@@ -172,10 +174,10 @@ def ledger_of(trials: Sequence[PastTrial], method: Budgeted) -> tuple[LedgerEntr
 
 
 def costs_of_runs(trials: Sequence[PastTrial], method: Budgeted) -> dict[int, float]:
-    """What runs have cost by the end of each trial, by trial, as far as all of it was reported.
+    """Return the total costs of runs up to the end of each trial, by trial index.
 
-    Switching costs are no part of it; what was reported as no more than them is left out. A trial
-    that goes on from another one adds to its cost.
+    A trial that resumes another one adds to its total. Switching costs are subtracted. Trials are
+    left out if a part of their run has no reported cost above its switching cost.
     """
     found: dict[int, float] = {}
     for trial, change in zip(trials, switching_costs(trials, method), strict=True):
@@ -187,10 +189,10 @@ def costs_of_runs(trials: Sequence[PastTrial], method: Budgeted) -> dict[int, fl
 
 
 def control_sets_of(trials: Sequence[PastTrial], method: Budgeted) -> list[str | None]:
-    """Names of the control sets of trials; None where there are none.
+    """Return the names of the control sets of trials; None for a method without control sets.
 
     Raises:
-        InputError: If a trial that ran, or may run, names none that the method has.
+        InputError: If a trial that ran, or may run, names no control set of the method.
     """
     names: list[str | None] = []
     for trial in trials:
@@ -202,18 +204,18 @@ def control_sets_of(trials: Sequence[PastTrial], method: Budgeted) -> list[str |
 
 
 def _checked(method: Budgeted, answer: str, cost: Any) -> float | None:
-    """A cost that a method answers, which may be a user's, as a plain number."""
+    """Return the cost that a member of a method, perhaps a user's, has returned, as a float."""
     name = f"{type(method).__name__}.{answer}"
     return None if cost is None else nonnegative_number(plain_value(cost), name)
 
 
 def expected_cost_of(trial: PastTrial, method: Budgeted, change: float = 0.0) -> float | None:
-    """Cost expected when the trial was generated, else the declared one; None if unknown.
+    """Return the expected cost at generation, else the declared cost; None if unknown.
 
     Args:
         trial: The trial.
         method: Declares costs.
-        change: Its switching cost beside a declared one.
+        change: Switching cost of the trial, which a declared cost does not include.
     """
     recorded = trial.record.get("expected_cost")
     if recorded is not None and trial.decided_at(method.cost_metric):
@@ -225,18 +227,18 @@ def expected_cost_of(trial: PastTrial, method: Budgeted, change: float = 0.0) ->
 
 
 def expected_costs(method: Budgeted, problem: Problem, rows: Sequence[Row]) -> list[float | None]:
-    """Return the expected costs of trials by all that is known, without switching costs.
+    """Return the expected costs of trials, learned or declared, without switching costs.
 
     Args:
         method: Declares costs, or learns them.
-        problem: What they are learned from.
+        problem: Has the trials from which costs are learned.
         rows: The parameterizations.
 
     Returns:
-        A cost for each; None where nothing is known.
+        A cost per parameterization; None if unknown.
 
     Raises:
-        InputError: If a trial has no finite cost > 0, or what costs are learned from is none.
+        InputError: If a declared or reported cost is not a finite number > 0.
     """
     found = [method.cost_at(row) for row in rows]
     if method.cost_metric is None or (model := method.trial_costs(problem)) is None:
@@ -247,10 +249,10 @@ def expected_costs(method: Budgeted, problem: Problem, rows: Sequence[Row]) -> l
 
 
 def check_reported(trials: Sequence[PastTrial], method: Budgeted) -> None:
-    """Refuse costs that a method cannot learn from: in another unit, or none.
+    """Refuse reported costs that a method cannot learn from: invalid, or in another unit.
 
     Raises:
-        InputError: By the indices of the trials, and how to report their costs.
+        InputError: With the indices of the trials, and how to report their costs.
     """
     metric = method.cost_metric
     if metric is None:
@@ -277,12 +279,12 @@ def check_reported(trials: Sequence[PastTrial], method: Budgeted) -> None:
 
 
 def spent(entries: Iterable[LedgerEntry]) -> float:
-    """Total charged by ``entries``, what is reserved for unfinished trials included."""
+    """Return the total of all charges, reservations for unfinished trials included."""
     return math.fsum(entry.charged for entry in entries)
 
 
 def remaining(entries: Iterable[LedgerEntry], budget: float | None) -> float | None:
-    """What is left of ``budget``; None without a budget, negative if reported costs overran it."""
+    """Return the budget left: None without a budget, negative if reported costs exceed it."""
     return None if budget is None else budget - spent(entries)
 
 
@@ -329,22 +331,22 @@ class BudgetState:
 
 @dataclass(frozen=True, kw_only=True)
 class Budgeted:
-    """What a method says of what trials cost.
+    """Costs of a method's trials, and its budget.
 
-    The defaults are those of a method whose trials control every parameter, and cost ``cost_at``.
+    The defaults are for a method whose trials set every parameter, and cost ``cost_at``.
     """
 
     may_skip: ClassVar[bool] = False
-    """Whether a trial may do without a measurement, which then costs nothing."""
+    """True if a trial may skip its measurement, and is then free."""
 
     budget: float | None = None
-    """What the experiment may cost in total; None for no limit."""
+    """Total cost of all trials; None for no limit."""
 
     max_trial_cost: float | None = None
-    """What any one trial may be expected to cost; None for no limit."""
+    """Largest expected cost of one trial; None for no limit."""
 
     charge_initial: bool = True
-    """Whether initial trials are paid from the budget."""
+    """True if initial trials are paid from the budget."""
 
     def __post_init__(self) -> None:
         check_fields(
@@ -354,38 +356,38 @@ class Budgeted:
             charge_initial=boolean,
         )
 
-    # What a trial sets and costs
+    # Costs and control sets of trials
 
     @property
     def cost_metric(self) -> str | None:
-        """Metric under which costs are reported, for a method that learns them; else None."""
+        """Metric of reported costs, for a method that learns costs; else None."""
         return None
 
     @property
     def switching_cost(self) -> SwitchingCost | None:
-        """Switching costs on top of all other costs; None: nothing."""
+        """Switching costs, on top of all other costs; None without any."""
         return None
 
     def control_set_of(self, trial: PastTrial) -> ControlSet | None:
-        """The control set that the trial names; None: the trial controls every parameter.
+        """Return the control set of a trial; None if the trial sets every parameter.
 
         Raises:
-            InputError: If the method has control sets and the trial names none of them.
+            InputError: If the method has control sets, and the trial names none of them.
         """
         return None
 
     def candidates(self) -> Sequence[ControlSet]:
-        """The control sets that a decision is between; none for a method without."""
+        """Return the control sets to choose from; none for a method without control sets."""
         return ()
 
     @property
     def declared_cost(self) -> Declared | None:
-        """Declared cost of trials, which a search reads with its gradient; None: by ``cost_at``."""
+        """Declared cost of trials, differentiable if it is a ``Cost``; None to use ``cost_at``."""
         return None
 
     @property
     def searched_cost(self) -> Declared:
-        """Declared cost as a search reads it: ``declared_cost``, or a ``cost_at`` of its own."""
+        """Cost that the optimizer uses: ``declared_cost``, or ``cost_at`` of a subclass."""
         if self.declared_cost is None or type(self).cost_at is not Budgeted.cost_at:
             return self._own_cost
         return self.declared_cost
@@ -395,57 +397,60 @@ class Budgeted:
         return positive_number(plain_value(self.cost_at(parameters)), name)
 
     def cost_at(self, parameters: Row) -> float | None:
-        """What a trial costs by the settings alone; None where it can only be learned.
+        """Return the declared cost of a trial, without ``switching_cost``; None if it is learned.
 
-        By default ``declared_cost``. A search, the record and the ledger read it. Its switching
-        cost comes on top, see ``switching_cost``.
+        By default ``declared_cost``. The optimizer, the records and the ledger use it.
 
         Raises:
-            InputError: If the settings give the trial no finite cost > 0.
+            InputError: If the declared cost is not a finite number > 0 there.
         """
         cost = self.declared_cost
         return None if cost is None else cost_of(cost, parameters)
 
     def trial_costs(self, problem: Problem) -> CostModel | None:
-        """Cost of trials at points of the model's space, without switching costs; None: unknown.
+        """Return the cost model over the model's space, without switching costs; None if unknown.
 
-        By default that of ``cost_at``; a method that learns costs has a model of them.
+        By default the declared cost. A method that learns costs returns a fitted model.
 
         Raises:
-            InputError: If what costs are learned from is none.
+            InputError: If a reported cost cannot be learned from.
         """
         if self.cost_metric is not None:
             return None
         return DeclaredCost(self.searched_cost, problem.space)
 
     def cost_as_run(self, trial: PastTrial, trials: Sequence[PastTrial]) -> float | None:
-        """What a trial that has ended costs by how far it came; None: what was expected of it."""
+        """Return the declared cost of an ended trial by the progress it made; None for as planned.
+
+        Args:
+            trial: The trial.
+            trials: All trials, of which it may resume one.
+        """
         return None
 
     def cost_by_others(
         self, control_set: str | None, reported: Mapping[str | None, Sequence[float]]
     ) -> float | None:
-        """What a trial costs of which nothing was expected, by what others were reported to cost.
+        """Return the cost of a trial without an expected cost, from reported costs of others.
 
-        The mean of all reported costs, unless the method knows better.
+        By default the mean of all reported costs.
 
         Args:
-            control_set: Name of the trial's control set; None if it controls every parameter.
-            reported: Reported costs of trials less their switching costs, by the name of their
-                control set.
+            control_set: Name of the trial's control set; None if it sets every parameter.
+            reported: Reported costs minus switching costs, by the name of the control set.
 
         Returns:
-            The cost; None if nothing was reported that tells.
+            The cost; None without a suitable reported cost.
         """
         costs = [cost for others in reported.values() for cost in others]
         return math.fsum(costs) / len(costs) if costs else None
 
     def reserved(self, problem: Problem, initial: bool) -> list[float]:
-        """What undelivered decisions of a problem are expected to cost, without switching costs.
+        """Return the expected costs of earlier decisions of the batch, without switching costs.
 
         Args:
-            problem: The problem.
-            initial: Whether they belong to the initial design, in which no cost is learned.
+            problem: Inputs of the decision.
+            initial: True for the initial design, in which costs are not yet learned.
         """
         rows = problem.earlier_in_batch
         costs = [self.cost_at(row) for row in rows]
@@ -454,32 +459,34 @@ class Budgeted:
         return [cost or 0.0 for cost in costs]
 
     def largest_cost(self, problem: Problem, initial: bool) -> float | None:
-        """The most that a trial may be expected to cost; None for no limit of a batch."""
+        """Return the largest expected cost of a trial; None if it does not limit a batch."""
         if not problem.space.columns:
             return None
-        rows = problem.space.sobol_rows(_LOOKS)
-        # A cost need not be one where no trial can be.
+        rows = problem.space.sobol_rows(_NUM_SAMPLES)
+        # Outside of the parameter constraints the declared cost may be invalid.
         costs = [self.cost_at(row) or 0.0 for row in rows if problem.space.meets(row)]
         return max(costs, default=0.0) + (self.switching_cost.most if self.switching_cost else 0.0)
 
     def group_of(self, parameters: Row) -> str | None:
-        """What a trial is spent on, for pictures of spending; None: nothing that has a name."""
+        """Return the group of a trial in pictures of spending; None for no group."""
         return None
 
     def groups(self) -> Sequence[str]:
-        """All that ``group_of`` may say, in the order in which it is shown."""
+        """Return all groups, in the order in which they are shown."""
         return ()
 
     def check_costs_of(self, declared_by: type[Budgeted], argument: str, *names: str) -> None:
-        """Refuse a subclass that overrides a cost where the search reads another one.
+        """Refuse a subclass that overrides a cost which the optimizer does not use.
+
+        Otherwise trials would be charged other costs than they were chosen by.
 
         Args:
-            declared_by: The class whose search it is.
-            argument: Where that reads costs from.
-            names: The methods that a subclass may not override.
+            declared_by: The class whose optimizer is used.
+            argument: Argument from which that takes the costs.
+            names: Members that a subclass may not override.
 
         Raises:
-            InputError: By the class and the method.
+            InputError: With the class and the member.
         """
         for name in names:
             if getattr(type(self), name) is not getattr(declared_by, name):
@@ -489,13 +496,13 @@ class Budgeted:
                     "charged than are searched by. Declare costs there, or derive from Method."
                 )
 
-    # What is left
+    # The budget
 
     def budget_state(self, problem: Problem, initial: bool = False) -> BudgetState:
         """Return the budget spent and left before a decision.
 
         Args:
-            problem: The problem.
+            problem: Inputs of the decision.
             initial: True for a decision of the initial design, which may be free of charge.
         """
         free, total = initial and not self.charge_initial, 0.0
@@ -514,7 +521,7 @@ class Budgeted:
         return BudgetState(entries, spent(entries) + total, left, before, limit, is_capped)
 
     def reservations(self, problem: Problem, initial: bool) -> list[float]:
-        """What the undelivered decisions are expected to cost, switching costs included."""
+        """Return the expected costs of earlier decisions of the batch, with switching costs."""
         count = len(problem.trials)
         batch = [PastTrial(count + i, row) for i, row in enumerate(problem.earlier_in_batch)]
         changes = switching_costs([*problem.trials, *batch], self)[count:]
@@ -522,13 +529,19 @@ class Budgeted:
         return [cost + change for cost, change in zip(costs, changes, strict=True)]
 
     def with_switching_cost(self, problem: Problem, row: Row, cost: float | None) -> float | None:
-        """What the next trial costs with its switching cost; None if the rest is not known."""
+        """Return the cost of the next trial with its switching cost; None if ``cost`` is None."""
         return None if cost is None else cost + switching_cost(problem, self, row)
 
     def exhausted(
         self, problem: Problem, state: BudgetState, left: str = "what is left pays for no trial"
     ) -> str:
-        """That nothing can be paid any more, and how that shows in what is ``left``."""
+        """Return the sentence that no further trial can be paid.
+
+        Args:
+            problem: Inputs of the decision.
+            state: The state of the budget.
+            left: Clause about the remaining budget.
+        """
         if state.is_capped:
             return f"No trial is expected to cost at most max_trial_cost={self.max_trial_cost:g}."
         return (

@@ -1,4 +1,4 @@
-"""What has happened: the trials of an experiment as a method sees them."""
+"""History of an experiment: its trials, as a method sees them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ax_costaware.space.space import Space
 
 NEVER_RUN = frozenset({"ABANDONED", "STALE"})
-"""What becomes of trials that are given up, unless there is more to say of them."""
+"""Statuses of trials that never ran, unless a cost or an attempt of a runner says otherwise."""
 
 _LIVE = frozenset({"CANDIDATE", "STAGED", "RUNNING"})
 _FAILED = frozenset({"FAILED", "ABANDONED", "STALE"})
@@ -23,127 +23,126 @@ _FAILED = frozenset({"FAILED", "ABANDONED", "STALE"})
 
 @dataclass(frozen=True)
 class PastTrial:
-    """One trial, as far as it has come."""
+    """Snapshot of a trial."""
 
     index: int
-    """Its index."""
+    """Index of the trial."""
 
     parameters: Row
-    """Its parameterization as it was planned, in raw units."""
+    """Planned parameterization, in raw units."""
 
     status: str = "COMPLETED"
-    """What has become of it, as Ax calls it."""
+    """Name of the trial's status in Ax."""
 
     outcome: float | None = None
-    """Value of the objective, in its own unit and sign, whatever the status."""
+    """Value of the objective in its own unit and sign, whatever the status; None without one."""
 
     is_observed: bool = False
-    """Whether the model has learned from it."""
+    """True if the model is fitted to the outcome."""
 
     was_measured: bool = False
-    """Whether it has a value of what the objective was when it was decided on."""
+    """True if it has a value of the metric that was the objective when it was generated."""
 
     realized: Row = field(default_factory=dict)
-    """Inputs as they were realised, as far as they were reported."""
+    """Realized inputs that were reported; others are as planned."""
 
     reported_cost: float | None = None
-    """What it was reported to have cost."""
+    """Reported cost; None without one."""
 
     cost_metric: str | None = None
-    """Metric under which that was reported; None where that is not known, or it is under none."""
+    """Metric under which the cost was reported; None if unknown."""
 
     metrics: Mapping[str, float] = field(default_factory=dict)
-    """Values of the other metrics that the method reads."""
+    """Values of other metrics that the method reads, by name."""
 
     errors: Mapping[str, float] = field(default_factory=dict)
-    """Standard errors of outcomes, by metric, as far as they are known."""
+    """Known standard errors of outcomes, by metric."""
 
     curves: Mapping[str, Mapping[float, tuple[float, float | None]]] = field(default_factory=dict)
-    """Mean and standard error (None: unknown) by metric and step, where it reported progress."""
+    """Learning curves: mean and standard error (None: unknown) by metric and step."""
 
     record: Mapping[str, Any] = field(default_factory=dict)
-    """What was stored of the decision; empty if the strategy did not generate it."""
+    """Stored record of the decision; empty if the strategy did not generate the trial."""
 
     attempts: tuple[float | None, ...] = ()
-    """Cost of each attempt of a runner, the one that counts last; None where that is not known, as
-    while it runs. Empty if no runner of the package has started the trial."""
+    """Cost of each attempt of a runner, in order; None if unknown, as while it runs. Empty if no
+    runner of the package has started the trial."""
 
     is_charged: bool = True
-    """Whether it is paid from the budget, as past data need not be."""
+    """True if the trial is paid from the budget. Attached past data may be free."""
 
     is_excluded: bool = False
-    """Whether the user left it out of everything: then it was never run, and did not fail."""
+    """True if the user excluded the trial: it neither ran nor failed."""
 
     has_lost_value: bool = False
     """True if a choice no longer has the trial's value: it stays charged, and no model sees it."""
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """Its parameterization as it was realised."""
+        """Realized parameterization."""
         return {**self.parameters, **self.realized}
 
     @property
     def decision(self) -> Mapping[str, Any]:
-        """What the choice was made from."""
+        """Recorded basis of the decision, ``Decision.details``."""
         return self.record.get("decision") or {}
 
     def decided_at(self, metric: str | None) -> bool:
-        """Whether what was recorded of its decision has costs in the unit of a metric.
+        """True if the recorded costs of the decision are in the unit of a cost metric.
 
         Args:
-            metric: The metric of a method that learns costs; None of one to which they are
-                declared.
+            metric: The cost metric of a method that learns costs; None if costs are declared.
         """
         return bool(self.record.get("cost_metric", metric) == metric)
 
     @property
     def resumes_trial(self) -> int | None:
-        """The trial that it goes on from, by its decision; None where it begins anew."""
+        """Index of the trial that it resumes; None if it is a run of its own."""
         found: int | None = self.record.get("resumes_trial")
         return found
 
     @property
     def is_completed(self) -> bool:
-        """Whether it was completed."""
+        """True if it was completed."""
         return self.status == "COMPLETED"
 
     @property
     def is_live(self) -> bool:
-        """Whether it may still report."""
+        """True if it may still report an outcome."""
         return self.status in _LIVE
 
     @property
     def never_ran(self) -> bool:
-        """Whether it was given up before it ran: it cost nothing, and need not make sense."""
+        """True if it was abandoned before it ran: it is free, and its inputs are not checked."""
         return self.status in NEVER_RUN and self.reported_cost is None and not self.attempts
 
     @property
     def was_set_up(self) -> bool:
-        """Whether what is set in it was set here, or is to be: what the next trial may change."""
+        """True if the trial's settings are, or will be, the state of the equipment."""
         return self.is_charged and not self.never_ran
 
     @property
     def has_failed(self) -> bool:
-        """Whether it came to an end without an outcome, though it was to have one."""
+        """True if it ended without the outcome that it should have had."""
         gone = self.status in _FAILED or (self.status == "EARLY_STOPPED" and self.outcome is None)
         return gone and not self.is_observed and not self.is_excluded
 
     @property
     def counts(self) -> bool:
-        """Whether something is learned from it, or may be: its inputs have to make sense."""
+        """True if a model is, or may be, fitted to it, so that its inputs have to be valid."""
         return not (self.has_failed or self.never_ran or self.has_lost_value)
 
     @property
     def is_to_be_measured(self) -> bool:
-        """Whether the strategy asks for its outcome; True where it did not decide on it."""
+        """True if the strategy asks for its outcome, or did not generate it."""
         return bool(self.record.get("measure", True))
 
 
 def check_inputs(trials: Iterable[PastTrial]) -> None:
-    """Refuse a trial that no decision can be made beside, as it is at no point of any model.
+    """Refuse inputs that would make a model NaN.
 
     Raises:
-        InputError: If an input is no number, or beyond 1e100.
+        InputError: If an input is NaN, or its absolute value is above 1e100.
     """
     for trial in trials:
         for name, value in trial.inputs.items():
@@ -153,12 +152,12 @@ def check_inputs(trials: Iterable[PastTrial]) -> None:
 
 
 def check_complete(trials: Iterable[PastTrial], space: Space) -> None:
-    """Refuse a trial without a value of some parameter, or with one that is none of it.
+    """Refuse trials that lack a parameter, or have an invalid value of one.
 
-    The parameter may have been added after it.
+    A trial lacks parameters that were added to the experiment after it.
 
     Raises:
-        InputError: If there is one.
+        InputError: With the first such trial.
     """
     for trial in trials:
         missing = [name for name in space.order if name not in trial.inputs]
@@ -175,7 +174,7 @@ def check_complete(trials: Iterable[PastTrial], space: Space) -> None:
 
 @contextmanager
 def blaming(trial: PastTrial) -> Iterator[None]:
-    """Where a refusal is of a trial, as one attached by mistake: it says how to go on without."""
+    """Name the trial in errors, and say how to exclude it: it may be attached by mistake."""
     try:
         yield
     except InputError as error:

@@ -1,8 +1,8 @@
-"""What a method answers: to the loop that runs it, and to those who ask what a trial costs.
+"""Base class of all methods: the next trial, the costs of trials, and what to deploy.
 
-A method is one frozen value object, the same that is stored: its fields are its settings. It knows
-no Ax. ``decide`` is a pure function of a ``Problem`` and of the method, so that a stored experiment
-goes on as the running one would have. Costs and the budget are in the user's own unit.
+A method is a frozen dataclass whose fields are its settings; stores keep it as it is. It does not
+know Ax. ``decide`` is a pure function of the method and a ``Problem``, so that a loaded experiment
+continues exactly as the running one would have. Costs and the budget are in the user's unit.
 """
 
 from __future__ import annotations
@@ -36,76 +36,79 @@ from ax_costaware.models import FixedHyperparameterGP
 from ax_costaware.space.parameters import Parameter, Row
 
 NO_LIMIT = 2**31
-"""More trials than anybody asks for at once."""
+"""Size of a batch that no budget limits."""
 
 _MOST_INITIAL = 10_000
-"""Trials of the longest initial design: more than an exact Gaussian process can learn from."""
+"""Largest initial design: an exact Gaussian process cannot be fitted to more trials."""
 
-_LOOKS = 1024
-"""Points among which the best one is recommended where no trial is in the search space."""
+_NUM_CANDIDATES = 1024
+"""Quasi-random points to recommend from if no trial is in the search space."""
 
-_MOST_DRAWS = 256
-"""Quasi-random trials that are passed over before an initial design gives up."""
+_MAX_DRAWS = 256
+"""Quasi-random points that an initial design tries for one that the budget pays for."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method(Budgeted, ABC):
-    """How the next trial is chosen, what trials cost, and what to deploy.
+    """Choice of the next trial, costs of trials, and choice of what to deploy.
 
-    A subclass is a frozen dataclass that is checked when it is made, and compared by value; the
-    fields here are given by keyword. It defines ``decide``; where the defaults do not fit it
-    answers the other questions, too. The defaults are those of a method whose trials control every
-    parameter, cost ``cost_at`` and are measured, and which deploys the trial with the best
-    posterior mean.
+    A subclass is a frozen dataclass. It must define ``decide``, and overrides further members
+    where their defaults do not fit. The defaults are for a method whose trials
+
+    - set every parameter,
+    - cost ``cost_at``, and
+    - are all measured,
+
+    and that deploys the trial with the best posterior mean. The fields below are keyword-only.
     """
 
     factory: ClassVar[str] = "strategy_of"
     """Name of the function that makes the strategy, for messages."""
 
     label: ClassVar[str] = "Method"
-    """Name of the strategy and of its node that has the model."""
+    """Name of the strategy, and of the generation node that has the model."""
 
     measures_points: ClassVar[bool] = True
-    """True if the best outcome is wanted, and no average is observed."""
+    """True if trials observe the objective at a point, False if they observe an average."""
 
     should_stop_unsupported: ClassVar[str | None] = None
-    """Reason why ``should_stop`` does not apply: what the outcomes are; None if it applies."""
+    """Reason why ``should_stop`` does not apply, or None."""
 
     hidden: ClassVar[tuple[str, ...]] = ()
-    """Parameters that the model does not see."""
+    """Names of parameters that are no input of the model."""
 
     sees_time: ClassVar[bool] = False
-    """Whether the model's last input is the time of a trial; then ``times`` gives it."""
+    """True if the last input of the model is the time of a trial, as given by ``times``."""
 
     repeats_design: ClassVar[bool] = False
-    """Whether the quasi-random design may repeat itself, as where there are few trials."""
+    """True if the quasi-random design may repeat points of a space without real parameters."""
 
     risk_aversion: ClassVar[float] = 0.0
-    """Standard deviations that are taken off the mean of an incumbent."""
+    """Rank points for deployment by ``mean - risk_aversion * standard_deviation``."""
 
     winsorize_iqr: ClassVar[float] = 10.0
     """Clip bad outliers at this many interquartile ranges, see ``winsorized``."""
 
     refuses_constraints: ClassVar[str | None] = "it does not look at other outcomes"
-    """Why the method takes no outcome constraints; None where it does."""
+    """Reason why outcome constraints are refused, or None if they are supported."""
 
     initial_trials: int = 5
     """Number of trials of the initial design."""
 
     seed: int = 0
-    """Seed of everything random; a decision draws from (seed, trial index)."""
+    """Seed of all random numbers; each decision is seeded by (seed, trial index)."""
 
     feasibility_threshold: float = 0.9
-    """Probability of keeping to all outcome constraints from which on a point may be deployed."""
+    """Probability of satisfying all outcome constraints from which on a point may be deployed."""
 
     winsorize: bool = True
-    """Whether a fitted model sees bad outliers of the objective as less bad ones."""
+    """Clip bad outliers of the objective before a model is fitted."""
 
     num_restarts: int | None = None
-    """Restarts of the inner optimisation; None for the default."""
+    """Restarts of the acquisition function's optimizer; None for the default."""
 
     raw_samples: int | None = None
-    """Raw starting points of the inner optimisation; None for the default."""
+    """Raw samples for starting points of that optimizer; None for the default."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -129,47 +132,47 @@ class Method(Budgeted, ABC):
                 "the restarts are chosen from them."
             )
 
-    # What trials report
+    # Outcomes of trials
 
     @property
     def display_name(self) -> str:
-        """Its name in messages: the function that makes its strategy, or a user's own class."""
+        """Name in messages: of the function that makes the strategy, or of a user's own class."""
         return str(vars(type(self)).get("factory", type(self).__name__))
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Metrics beside the objective that the method reads."""
+        """Metrics that decisions need, besides the objective and constrained outcomes."""
         return () if self.cost_metric is None else (self.cost_metric,)
 
     @property
     def latent(self) -> Mapping[str, Parameter]:
-        """Parameters of what is deployed, by name, where that is no trial: by default none."""
+        """Parameters of the latent points to deploy, by name; empty if trials are deployed."""
         return {}
 
     def progress_parameter(self, ranges: Collection[str]) -> str | None:
-        """The parameter in whose units trials report progress that is learned from; None: none.
+        """Return the parameter that is the step of learning curves, or None to ignore curves.
 
         Args:
-            ranges: Names of the parameters that are ranges of numbers.
+            ranges: Names of the range parameters.
         """
         return None
 
-    # What is decided
+    # The model
 
     def failed_points(self, problem: Problem) -> Tensor:
-        """Points ``k x d`` that stand for ``problem.failed``, in the units of the model."""
+        """Return the model's points ``k x d`` of the trials in ``problem.failed``."""
         failed = problem.failed
         return self.model_points(problem, [t.inputs for t in failed], [t.index for t in failed])
 
     def model_points(
         self, problem: Problem, rows: Sequence[Row], trials: Sequence[int] | None = None
     ) -> Tensor:
-        """Trials at some parameterizations as points of the model, with the time if it sees it.
+        """Return parameterizations as the model's points ``n x d``, with the time if it sees it.
 
         Args:
-            problem: The problem.
+            problem: Inputs of the decision.
             rows: The parameterizations.
-            trials: Indices of the trials, whose times they have; None: the present time.
+            trials: Indices of the trials that give the times; None for the present time.
         """
         X = problem.space.encode(rows)
         if not self.sees_time:
@@ -179,109 +182,126 @@ class Method(Budgeted, ABC):
         return torch.cat([X, X.new_tensor(when).unsqueeze(-1)], dim=-1)
 
     def may_repeat(self, problem: Problem, parameters: Row) -> bool:
-        """Whether a trial may be run twice at once: by default where the model sees the time.
+        """True if a parameterization may be asked for while a trial at it is pending.
+
+        By default if the model sees the time: the same inputs at another time are another point.
 
         Args:
-            problem: The problem.
-            parameters: The trial's parameterization.
+            problem: Inputs of the decision.
+            parameters: The parameterization.
         """
         return self.sees_time
 
     def times(self, trials: Sequence[PastTrial]) -> TrialTimes:
-        """When the trials are, for a method whose model sees the time: by default their index."""
+        """Return the times of trials, past and future; by default their indices."""
         return TrialTimes(None, len(trials))
 
     def model(self, given: FixedHyperparameters | ModelOptions | None = None) -> ModelOptions:
-        """What to model the objective with.
+        """Return the class of the objective's model and its options.
 
         Args:
-            given: What the user asks for; None for the method's own.
+            given: The model that the user asks for; None for the method's own.
 
         Raises:
-            InputError: If the method cannot use that.
+            InputError: If the method cannot use ``given``.
         """
         if isinstance(given, FixedHyperparameters):
             return given.of(FixedHyperparameterGP)
         return given or ModelOptions()
 
     def configured_for(self, models: Sequence[ModelOptions]) -> Self:
-        """Disable winsorizing when hyperparameters are given."""
+        """Return the method without winsorizing if hyperparameters are given.
+
+        A given noise variance and output scale describe the outcomes as they are reported.
+        """
         is_given = any(not model.is_fitted for model in models)
         return replace(self, winsorize=False) if is_given else self
 
     def warnings(self) -> list[str]:
-        """What the user should be warned of in the settings."""
+        """Return warnings about the settings, as sentences."""
         return []
 
     def current_model(self, problem: Problem) -> ModelOptions | None:
-        """The model, for a method whose model depends on more than outcomes; else None."""
+        """Return the model for this decision, if it depends on more than outcomes; else None."""
         return None
 
     def constraint_model(self, problem: Problem) -> ModelOptions:
-        """The model of another metric that has bounds, with fitted hyperparameters."""
+        """Return the model of a constrained outcome, whose hyperparameters are fitted."""
         return self.current_model(problem) or self.model()
 
     def check(self, problem: Problem) -> None:
         """Refuse an experiment that the method cannot run, before anything is spent.
 
         Raises:
-            InputError: By the name of the argument, what it got and what it takes.
+            InputError: With the argument's name, its value, and what is expected.
         """
         return None
 
     def check_trial(self, problem: Problem, trial: PastTrial) -> None:
-        """Refuse an outcome that nothing can be learned from, by the trial's inputs.
+        """Refuse a trial's outcome if its inputs make it useless.
 
-        Asked before it is recorded; a method that refuses some asks it in ``check``, too.
+        Called before the outcome is recorded. A method that overrides it also calls it in
+        ``check``, for data that were attached.
 
         Raises:
-            InputError: By the inputs, and with what is expected.
+            InputError: With the inputs, and what is expected.
         """
         return None
 
     def not_learned(self, problem: Problem) -> Sequence[int]:
-        """Indices of trials with an outcome that the model is not told of now: by default none."""
+        """Return the indices of observed trials that the model leaves out; by default none."""
         return ()
 
     def left_out(self, problem: Problem) -> list[str]:
-        """What a decision leaves out of account, in sentences for the log: by default nothing."""
+        """Return sentences for the log about data that a decision ignores; by default none."""
         return []
 
     def check_outcomes(self, problem: Problem) -> None:
-        """Refuse outcomes that the model would take for others: asked by ``recommend``.
+        """Refuse outcomes that the model would misunderstand.
 
-        A method that refuses some asks it in ``check``, too.
+        Called before ``recommend``. A method that overrides it also calls it in ``check``.
 
         Raises:
-            InputError: By the trials, and with what they lack.
+            InputError: With the trials, and what they lack.
         """
         return None
 
     def initial(self, problem: Problem) -> Decision | Stop:
-        """The next trial of the initial design: by default quasi-random, within the budget."""
+        """Return the next trial of the initial design.
+
+        By default the next quasi-random point whose cost the budget pays.
+        """
         state = self.budget_state(problem, initial=True)
-        for row in problem.drawn(_MOST_DRAWS if state.pays(None) else 0):
+        for row in problem.drawn(_MAX_DRAWS if state.pays(None) else 0):
             cost = self.with_switching_cost(problem, row, self.cost_at(row))
             if state.pays(cost):
                 return self.initial_decision(problem, row, cost, state)
         return self.unfinished_design(self.exhausted(problem, state), state)
 
     def design_is_over(self, problem: Problem) -> bool:
-        """Whether the initial design ends before it has all of its trials."""
+        """True if the initial design ends before it has ``initial_trials`` trials."""
         return False
 
     def origin_of(self, problem: Problem, row: Row) -> str:
-        """Where a trial of the initial design comes from, as a phrase."""
+        """Return the origin of a trial of the initial design, as a phrase."""
         return "its values are quasi-random"
 
     @abstractmethod
     def decide(self, problem: Problem) -> Decision | Stop:
-        """The next trial, with the reason; or that there should be none."""
+        """Return the next trial, or a stop, with the reason.
+
+        Random numbers are seeded before the call. The result must depend on nothing but ``self``
+        and ``problem``.
+        """
 
     def recommend(self, problem: Problem) -> list[Best]:
-        """What to deploy, best first: by default evaluated points, by their posterior mean.
+        """Return what to deploy, best first; by default observed trials by their posterior mean.
 
-        Feasible ones first, then the likeliest; last what was not run and is near to what failed.
+        The order is:
+
+        1. feasible points by their posterior mean, see ``feasibility_threshold``;
+        2. other points by their probability of being feasible;
+        3. points without a trial of their own that are near a failed trial.
         """
         found: list[tuple[Row, int | None]] = []
         for trial in problem.observed:
@@ -291,7 +311,7 @@ class Method(Budgeted, ABC):
             (was_run,) = problem.space.are_near(row, [trial.inputs], SAME_VALUE)
             found.append((row, trial.index if was_run else None))
         if not found:  # no trial is in the search space, as after bounds were narrowed
-            points = problem.space.sobol_points(_LOOKS, self.seed, problem.held)
+            points = problem.space.sobol_points(_NUM_CANDIDATES, self.seed, problem.held)
             found = [(self.deployed(row), None) for row in problem.space.decode(points)]
         found.sort(key=lambda each: each[1] is None)
         rows, trials = zip(*found, strict=True)
@@ -302,29 +322,31 @@ class Method(Budgeted, ABC):
         return sorted(self.ranked(problem, rows, trials), key=is_risky)
 
     def is_deployable(self, problem: Problem, inputs: Row) -> bool:
-        """Return whether what a trial with these inputs speaks for lies in the search space."""
+        """True if what a trial with these inputs would deploy is in the search space."""
         return problem.is_deployable(self.deployed(inputs))
 
     def deployed(self, parameters: Row) -> Row:
-        """What a trial speaks for, which is deployed if it is the best: by default the trial."""
+        """Return what to deploy if a trial is the best one; by default its own parameterization.
+
+        Other answers are, for example, the same inputs at the target fidelity.
+        """
         return parameters
 
     def expected(self, problem: Problem, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
-        """Posterior mean and variance of the outcome of trials at some parameterizations now.
+        """Return the posterior mean and variance of the objective at parameterizations, now.
 
         Returns:
-            One of each for every row, in the objective's own unit and sign.
+            ``n`` means and ``n`` variances, in the objective's unit and sign.
         """
         with torch.no_grad():
             moments = problem.posterior.mixture(self.model_points(problem, rows))
         return problem.scale.moments(*moments)
 
     def log_feasibility(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
-        """How likely trials at some parameterizations are to keep to all outcome constraints.
+        """Return the log probability that parameterizations satisfy all outcome constraints.
 
         Returns:
-            The logarithm of the probability for every row, which tells apart what is too unlikely
-            for a float; None where there are no constraints.
+            ``n`` logarithms, since tiny probabilities underflow; None without constraints.
         """
         if problem.feasibility is None:
             return None
@@ -332,9 +354,9 @@ class Method(Budgeted, ABC):
             return problem.feasibility.log_probability(self.model_points(problem, rows))
 
     def num_payable(self, problem: Problem, initial: bool) -> int:
-        """How many trials can be asked for together: what the budget is certain to pay for.
+        """Return the size of a batch that the budget certainly pays for: at least one.
 
-        At least one, since that the budget is exhausted is said when a trial is asked for.
+        If it pays for none, the request for one trial says so.
         """
         state = self.budget_state(problem, initial)
         if self.budget is None or state.limit is None:
@@ -345,10 +367,15 @@ class Method(Budgeted, ABC):
         largest = min(largest, self.max_trial_cost or largest)
         return max(1, math.floor((state.remaining or 0.0) / largest + 1e-9))
 
-    # What subclasses share
+    # Helpers of subclasses
 
     def unfinished_design(self, why: str, state: BudgetState) -> Stop:
-        """That the initial design stops, and why, in a sentence."""
+        """Return the stop of an initial design that cannot be finished.
+
+        Args:
+            why: The reason, as a sentence.
+            state: The state of the budget.
+        """
         limit = "max_trial_cost" if state.is_capped else "the budget"
         return Stop(
             f"{why} The initial design is not finished, so that no model says what to deploy: "
@@ -358,12 +385,14 @@ class Method(Budgeted, ABC):
     def ranked(
         self, problem: Problem, rows: Sequence[Row], trials: Sequence[int | None]
     ) -> list[Best]:
-        """Parameterizations by their posterior mean, best first; those that are feasible before.
+        """Return distinct parameterizations as ``Best``, best first.
+
+        Feasible ones come first, by ``mean - risk_aversion * standard_deviation``.
 
         Args:
-            problem: The problem.
-            rows: The parameterizations, of which the same one counts once, the first.
-            trials: For each the trial that evaluated it, if one did.
+            problem: Inputs of the decision.
+            rows: The parameterizations; of equal ones the first is kept.
+            trials: Index of the trial that evaluated each of them, or None.
         """
         firsts = [i for i, row in enumerate(rows) if row not in rows[:i]]
         rows, trials = [rows[i] for i in firsts], [trials[i] for i in firsts]
@@ -393,7 +422,17 @@ class Method(Budgeted, ABC):
         join: str = ";",
         **more: Any,
     ) -> Decision:
-        """A trial of the initial design, with its place in it."""
+        """Return the decision on a trial of the initial design.
+
+        Args:
+            problem: Inputs of the decision.
+            row: The trial's parameterization.
+            cost: Its expected cost, switching cost included; None if unknown.
+            state: The state of the budget, which is recorded.
+            why: The reason, as a sentence; None for ``origin_of``.
+            join: Punctuation before the reason.
+            more: Entries of ``Decision.extra``; ``details`` is added to ``Decision.details``.
+        """
         number, count = problem.num_begun + 1, self.initial_trials
         place = f"initial trial {number} of {count}"
         if number > count:
@@ -409,6 +448,6 @@ class Method(Budgeted, ABC):
 
     @property
     def search_options(self) -> dict[str, Any]:
-        """Options of the inner optimisation, as far as they are given."""
+        """Options of the acquisition function's optimizer, as far as they are given."""
         options = {"num_restarts": self.num_restarts, "raw_samples": self.raw_samples}
         return {name: value for name, value in options.items() if value is not None}

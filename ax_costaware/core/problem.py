@@ -1,9 +1,9 @@
-"""What one decision is made from, and what it is.
+"""Inputs and results of one decision.
 
-A ``Problem`` holds the trials so far, what is under way, what the caller fixed, the fitted model,
-an optimizer of acquisition functions, and a quasi-random design. No rule is in it. Models see
-outcomes on an ``OutcomeScale``, whose values are to be maximized; a decision is recorded in the
-objective's own unit and sign.
+A ``Problem`` holds the search space, all trials, the pending ones, the fixed parameters, the fitted
+model, an optimizer of acquisition functions, and a quasi-random design. Models see outcomes on an
+``OutcomeScale``, where larger values are better. Decisions are recorded in the objective's own unit
+and sign.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from ax_costaware.space.parameters import Row, Value
 from ax_costaware.space.space import Space
 
 Pairs = Mapping[str, Mapping[str, Sequence[float | None]]]
-"""Pairs of a point and its query that were gathered: by side, ``X`` or ``A``, columns by name."""
+"""Observed pairs of a point and its query: ``{"X": columns by name, "A": columns by name}``."""
 
 
 class Maximize(Protocol):
-    """An optimiser of acquisition functions over the search space."""
+    """Optimizer of acquisition functions over the search space."""
 
     def __call__(
         self,
@@ -47,70 +47,70 @@ class Maximize(Protocol):
         options: Mapping[str, Any],
         held: Mapping[int, float] | None = None,
     ) -> Optimum[float]:
-        """The best point of an acquisition function.
+        """Return the best point of an acquisition function.
 
         Args:
             acquisition: The function, of points ``b x 1 x d``.
-            options: ``num_restarts`` and ``raw_samples``, where the caller says so.
-            held: Columns to hold, with their values, beside those that the user fixes; some column
-                of real numbers is left free, and there is no equality constraint.
+            options: ``num_restarts`` and ``raw_samples``; defaults apply where they are missing.
+            held: Values of columns to hold besides those that the user fixes. They need a free
+                real column, and no equality constraint.
 
         Raises:
-            SpaceExhausted: If every point was tried, of a space that has finitely many.
+            SpaceExhausted: If the space is finite, and every point of it was tried.
         """
         ...
 
 
 class SpaceExhausted(Exception):
-    """Every point of the search space was tried; a user hears it as a ``Stop`` with ``REASON``."""
+    """Raised if every point of the search space was tried; becomes a ``Stop`` with ``REASON``."""
 
     REASON = "every point of the search space has been evaluated"
 
 
-_OFTEN = 25
-"""Observations after which a point counts as known: a fifth of the noise is left."""
+_NUM_FANTASIES = 25
+"""Fantasized observations of a known point, which leave a fifth of the noise: ``1 / sqrt(25)``."""
 
 
 class Pending(NamedTuple):
-    """What is under way."""
+    """A pending trial, or an earlier decision of the same batch."""
 
     trial_index: int | None
-    """The trial; None for a decision of the same batch, which is no trial yet."""
+    """Index of the trial; None for a decision of the same batch."""
 
     parameters: dict[str, Value]
     """Its parameterization."""
 
     measure: bool = True
-    """Whether it is to be measured."""
+    """True if its outcome will be measured."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What a method decides from; see the module."""
+    """Inputs of one decision: space, trials, pending trials, fitted model, and optimizer."""
 
     space: Space
-    """How parameters are encoded as columns of the model."""
+    """Search space, which encodes parameters as columns of the model."""
 
     trials: tuple[PastTrial, ...] = ()
     """All trials so far, by increasing index."""
 
     pending: tuple[Pending, ...] = ()
-    """What is under way, decisions of the same batch included, which are no trials yet."""
+    """Pending trials, then earlier decisions of the same batch."""
 
     known: tuple[Pending, ...] = ()
-    """What of it counts as known, since a decision would repeat it otherwise."""
+    """Pending trials that the model takes as known, so that a decision does not repeat them."""
 
     fixed: Row = field(default_factory=dict)
-    """Parameters that the caller fixes, with their values; those that were disabled, too."""
+    """Values of parameters that the caller fixes, or that were disabled."""
 
     disabled: Collection[str] = ()
-    """The latter, which keep their values in every trial that sets them."""
+    """Names of disabled parameters, whose values are fixed for all trials."""
 
     deployed_at: Row = field(default_factory=dict)
-    """Known values of latent parameters, by name, for a recommendation."""
+    """Known values of latent parameters at deployment, for a recommendation."""
 
     minimize: bool = False
-    """Direction of the objective."""
+    """True if smaller values of the objective are better."""
 
     objective: str = "objective"
     """Name of the objective."""
@@ -119,77 +119,77 @@ class Problem:
     """Names of all metrics of the experiment."""
 
     constraints: tuple[OutcomeConstraint, ...] = ()
-    """Bounds on further outcomes, one for each of them."""
+    """Outcome constraints, one per metric."""
 
     num_attached: int = 0
-    """Trials with data that count towards the initial ones: attached, or of an earlier strategy."""
+    """Number of trials with data that the strategy did not generate. They count as initial."""
 
     pairs: Pairs = field(default_factory=dict)
-    """Pairs that were gathered while the experiment runs."""
+    """Pairs that were observed during the experiment."""
 
     fit: Callable[[], Model] = unavailable
-    """Gives the model, fitted to the outcomes on their scale."""
+    """Function that returns the model, fitted to the outcomes on their scale."""
 
     find_scale: Callable[[], OutcomeScale] = unavailable
-    """Gives the scale of the outcomes that the model is fitted to."""
+    """Function that returns the scale of the outcomes."""
 
     maximize: Maximize = unavailable
-    """Maximizes an acquisition function."""
+    """Optimizer of acquisition functions."""
 
     draw: Callable[[], Row] = unavailable
-    """Gives the next parameterization of a quasi-random design."""
+    """Function that returns the next parameterization of the quasi-random design."""
 
     @cached_property
     def model(self) -> Model:
-        """The fitted model; what counts as known is observed often, at its posterior mean."""
-        # It may be asked for where no gradients are kept.
+        """Fitted model, with ``known`` trials fantasized at the posterior mean."""
+        # The first access may be inside torch.no_grad, where no model can be fitted.
         with torch.enable_grad():
             model = self.fit()
         if not self.known:
             return model
         points = self.space.encode([o.parameters for o in self.known])
-        return fantasized(model, points.repeat(_OFTEN, 1))
+        return fantasized(model, points.repeat(_NUM_FANTASIES, 1))
 
     @cached_property
     def scale(self) -> OutcomeScale:
-        """The scale on which the model sees outcomes: of order one, and larger is better."""
+        """Scale on which the model sees outcomes: of order one, and larger is better."""
         return self.find_scale()
 
     @cached_property
     def posterior(self) -> FunctionalPosterior:
-        """The model's posterior; what is under way is not in it."""
+        """Posterior of the model, without pending trials."""
         return FunctionalPosterior.of(self.model)
 
     @cached_property
     def feasibility(self) -> Feasibility[FunctionalPosterior] | None:
-        """The probability of being within all bounds; None where there are none."""
+        """Probability of satisfying all outcome constraints; None without constraints."""
         if not self.constraints:
             return None
         return Feasibility.of(self.constraints, FunctionalPosterior.of)
 
     def drawn(self, most: int) -> Iterator[Row]:
-        """Some of at most so many trials of the quasi-random design: those that have not failed.
+        """Yield the next points of the quasi-random design, at most ``most`` of them.
 
-        A design that begins anew, as that of another strategy, comes by what failed, and by what
-        was tried, where there are real numbers to choose.
+        Failed points are skipped. With real parameters, all points of earlier trials are: the
+        design of a second strategy in one experiment starts from the same sequence.
         """
-        passed = [trial.parameters for trial in (self.trials if self._free else self.failed)]
+        skipped = [trial.parameters for trial in (self.trials if self._free else self.failed)]
         rows = (self.draw() for _ in range(most))
-        yield from (row for row in rows if row not in passed)
+        yield from (row for row in rows if row not in skipped)
 
     def as_fixed(self, row: Row) -> dict[str, Value]:
-        """A parameterization with what is fixed, and what equality constraints make of the rest."""
+        """Return a parameterization with the fixed values, completed by equality constraints."""
         found = {**row, **self.fixed}
         if self.fixed and self.space.elimination is not None:
             (found,) = self.space.decode(self.space.complete(self.space.encode([found])))
         return found
 
     def is_deployable(self, row: Row) -> bool:
-        """Return whether inputs can be set now, with what the caller fixes.
+        """True if inputs are in the search space, once the fixed values are set.
 
-        Inputs outside of the search space teach the model, and are charged; they are no incumbent,
-        and nothing to deploy. They come from past data, from bounds or constraints that were
-        changed, or are realized inputs that nobody asked for.
+        Trials outside of it are charged, and the model is fitted to them, but they are not
+        deployed. They are past data, were run before a change of bounds or constraints, or have
+        realized inputs that nobody planned.
         """
         row, determined = {**row, **self.fixed}, self.space.elimination
         if self.fixed and determined is not None:
@@ -203,33 +203,33 @@ class Problem:
 
     @property
     def earlier_in_batch(self) -> list[dict[str, Value]]:
-        """Parameterizations of decisions of the same batch that are no trials yet."""
+        """Parameterizations of earlier decisions of the same batch, which are not yet trials."""
         return [o.parameters for o in self.pending if o.trial_index is None]
 
     @property
     def next_index(self) -> int:
-        """Index that the next trial will have."""
+        """Index of the next trial."""
         return len(self.trials) + len(self.earlier_in_batch)
 
     @property
     def goal(self) -> str:
-        """What is to be maximised, as Ax writes it: what a price is in units of."""
+        """Maximized quantity, in Ax's notation: ``"-loss"`` to minimize ``"loss"``."""
         return f"{'-' if self.minimize else ''}{self.objective}"
 
     @property
     def observed(self) -> list[PastTrial]:
-        """The trials that the model has learned from."""
+        """Trials that the model is fitted to."""
         return [trial for trial in self.trials if trial.is_observed]
 
     @property
     def measured(self) -> list[PastTrial]:
-        """The trials with a value of the objective and of every outcome that has bounds."""
+        """Observed trials with a value of every constrained outcome."""
         bounded = {constraint.metric for constraint in self.constraints}
         return [trial for trial in self.observed if bounded <= trial.metrics.keys()]
 
     @cached_property
     def failed(self) -> list[PastTrial]:
-        """The trials that failed, or were given up, where none has succeeded since."""
+        """Failed or abandoned trials in the search space, unless another one succeeded there."""
         observed = [trial.parameters for trial in self.observed]
         return [
             trial
@@ -241,24 +241,24 @@ class Problem:
 
     @cached_property
     def evaluated(self) -> Tensor:
-        """Points of the trials that the model has learned from, as realised: ``m x d``."""
+        """Realized points of the observed trials, ``m x d``."""
         return self.space.encode([trial.inputs for trial in self.observed])
 
     @cached_property
     def X_pending(self) -> Tensor | None:
-        """Points that are under way, ``k x d``; None if there are none."""
+        """Pending points, ``k x d``; None if there are none."""
         rows = [o.parameters for o in self.pending]
         return self.space.encode(rows) if rows else None
 
     @property
     def tried(self) -> Tensor:
-        """Points that were evaluated, failed, or are under way: ``n x d``."""
+        """Evaluated, failed, and pending points, ``n x d``."""
         rows = [trial.inputs for trial in self.failed] + [o.parameters for o in self.pending]
         return torch.cat([self.evaluated, *([self.space.encode(rows)] if rows else [])])
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether finitely many points are left to choose from, and every one had a trial."""
+        """True if the space is finite, and every point of it had a trial."""
         if not self.is_finite:
             return False
         counted = [t.parameters for t in self.trials if not t.is_excluded]
@@ -270,53 +270,53 @@ class Problem:
 
     @cached_property
     def held(self) -> dict[int, float]:
-        """Columns of the model's space that the caller fixes, with their values."""
+        """Values of the fixed columns, by index."""
         return self.space.columns_of(self.fixed)
 
     @property
     def immovable(self) -> tuple[int, ...]:
-        """Columns that a local search leaves as they are: fixed, determined, or no real numbers."""
+        """Columns that a gradient step does not move: fixed, determined, or discrete."""
         return tuple(i for i in range(self.space.bounds.shape[-1]) if i not in self._free)
 
     @property
     def is_finite(self) -> bool:
-        """Whether there are finitely many points to choose from, with what is fixed.
+        """True if finitely many points are left to choose from, given the fixed values.
 
-        Not so where the caller says all: that trial is asked for, again or not.
+        False if the caller fixes every parameter: that trial is wanted, even if it is a repeat.
         """
-        is_said = not self.disabled and len(self.held) == self.space.bounds.shape[-1]
-        return not self._free and not is_said
+        is_requested = not self.disabled and len(self.held) == self.space.bounds.shape[-1]
+        return not self._free and not is_requested
 
     @cached_property
     def _free(self) -> set[int]:
-        """Columns of real numbers that are neither fixed nor determined by others."""
+        """Real columns that are neither fixed nor determined by equality constraints."""
         found = self.space.elimination
         return self.space.smooth - self.held.keys() - set(() if found is None else found.columns)
 
     @property
     def num_initial(self) -> int:
-        """Earlier trials of the initial design, undelivered ones included."""
+        """Number of earlier trials of the initial design, including those of the same batch."""
         return [t.record.get("phase") for t in self.trials].count("initial") + len(
             self.earlier_in_batch
         )
 
     @property
     def num_begun(self) -> int:
-        """Trials that count towards ``initial_trials``: the design's, and ``num_attached``."""
+        """Number of trials that count towards ``initial_trials``."""
         return self.num_initial + self.num_attached
 
 
 def decision_seed(seed: int, trial_index: int) -> int:
-    """Seed of the decision on one trial: decisions of one run differ, and each one replays."""
+    """Return the seed of one decision: a function of the method's seed and the trial's index."""
     return int(np.random.SeedSequence([seed, trial_index]).generate_state(1)[0])
 
 
 @contextmanager
 def reproducible(seed: int) -> Iterator[None]:
-    """Random numbers from a seed, and the settings of torch and numpy as they are at first.
+    """Seed all random numbers, and use the default settings of torch and NumPy.
 
-    A decision is a function of what is stored, whatever default type or error handling a process
-    has set; all of it is restored.
+    Otherwise the default dtype or the error handling of a process would change its decisions. On
+    exit everything is restored.
     """
     states = random.getstate(), np.random.get_state()  # noqa: NPY002
     dtype = torch.get_default_dtype()
@@ -342,31 +342,31 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Decision:
-    """The next trial, and what is stored of how it was chosen."""
+    """Next trial, with the stored record of the choice."""
 
     parameters: dict[str, Value]
-    """The trial's parameterization in raw units; what it leaves to chance has nominal values."""
+    """The trial's parameterization in raw units; uncontrolled inputs have nominal values."""
 
     why: str
     """The reason, in sentences."""
 
     expected_cost: float | None = None
-    """What the trial is expected to cost; None while nothing is known of it."""
+    """Expected cost of the trial; None if it is unknown."""
 
     details: Mapping[str, Any] = field(default_factory=dict)
-    """What the choice was made from, as plain JSON: ``decision`` in the stored record."""
+    """Basis of the choice, as plain JSON; stored as ``decision`` in the trial's record."""
 
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """What else is stored beside it: whether to ``measure``, the ``control_set``, and so on."""
+    """Further entries of the record, as plain JSON, such as ``measure`` or ``control_set``."""
 
     value: float | None = None
-    """Value of what was maximised, on the scale of the model; None where nothing was."""
+    """Value of the acquisition function, on the scale of the model; None without one."""
 
     phase: str = "rule"
     """``"initial"`` for a trial of the initial design, else ``"rule"``."""
 
     def record(self) -> dict[str, Any]:
-        """What is stored with the trial."""
+        """Return the record that is stored with the trial."""
         return {
             **self.extra,
             "expected_cost": self.expected_cost,
@@ -378,41 +378,41 @@ class Decision:
 
 @dataclass(frozen=True)
 class Stop:
-    """That no trial is worth its cost, or none can be paid."""
+    """No further trial: none is worth its cost, or none can be paid."""
 
     reason: str
-    """Why, what was saved, and what to deploy, in sentences."""
+    """The reason, the budget saved, and what to deploy, in sentences."""
 
     is_final: bool = True
-    """Whether it stays so, whatever comes of what is under way."""
+    """False if the outcomes of pending trials may change it."""
 
 
 @dataclass(frozen=True)
 class Best:
-    """Something that could be deployed, and what the model says of it."""
+    """Settings to deploy, with their posterior."""
 
     parameters: dict[str, Value]
-    """The values to set, in raw units; the rest, if there is any, is left to chance."""
+    """Values to set, in raw units; other parameters are uncontrolled."""
 
     mean: float
-    """Posterior mean of the objective, of its expectation over what is left to chance."""
+    """Posterior mean of the objective, or of its expectation over uncontrolled inputs."""
 
     standard_deviation: float
-    """Posterior standard deviation of that."""
+    """Posterior standard deviation of the same."""
 
     expected_cost: float | None = None
-    """What a trial there is expected to cost; None if it is no trial, or nothing is known."""
+    """Expected cost of a trial there; None if it is unknown, or no trial can be there."""
 
     control_set: str | None = None
-    """Name of the control set, for a method that has them."""
+    """Name of the control set, for a method with control sets."""
 
     trial_index: int | None = None
-    """The trial that evaluated it, if one did."""
+    """Index of the trial that evaluated it, or None."""
 
     feasibility: float | None = None
-    """Probability that all outcome constraints hold; None where there are none."""
+    """Probability that all outcome constraints hold; None without constraints."""
 
 
 def feasibility_text(probability: float | None) -> str:
-    """Return how likely something is to be feasible, as the end of a sentence."""
+    """Return the probability of being feasible as the end of a sentence."""
     return "" if probability is None else f", feasible with probability {probability:.3g}"
