@@ -1,7 +1,7 @@
-"""The loop, and what it is made of; it knows neither Ax nor any method.
+"""The loop and its parts, which know neither Ax nor any particular method.
 
-``History`` is what has happened, ``Problem`` what one decision is made from, and ``Loop`` makes
-decisions of a method. ``simulate`` runs a method on a function.
+``PastTrial`` is a trial of the history, ``Problem`` has the inputs of one decision, and ``Loop``
+makes decisions of a method. ``simulate`` runs a method on a function.
 """
 
 from ax_costaware.acquisition.feasibility import OutcomeConstraint

@@ -19,44 +19,44 @@ from ax_costaware.core.problem import Problem
 from ax_costaware.exceptions import InputError
 
 MOST_POINTS = 10
-"""Points of a curve that are learned from, beside its last one: a fit takes their number cubed."""
+"""Points of a curve to fit to, besides its last one. The cost of a fit grows with their cube."""
 
 
 class CurvePoint(NamedTuple):
-    """What a trial reported on its way."""
+    """Intermediate outcome of a trial."""
 
     trial_index: int
-    """The trial."""
+    """Index of the trial."""
 
     inputs: dict[str, Any]
-    """Its parameterization, with the progress that it had made."""
+    """Realized parameterization, with the step as its progress parameter."""
 
     mean: float
-    """The outcome."""
+    """Value of the metric."""
 
     sem: float | None
-    """Its standard error; None if that is not known."""
+    """Standard error of the value; None if unknown."""
 
 
 def curve_points(method: Method, problem: Problem, metric: str) -> list[CurvePoint]:
-    """The points of all curves that are learned from, but for the last of each: an outcome.
+    """Return the points of all curves to fit to, without the last one of each, the outcome.
 
-    Steps before the parameter's first value are left out, such as that of no training at all.
+    Steps below the parameter's lower bound are left out, such as step 0 before any training.
 
     Args:
-        method: Names the parameter.
-        problem: Has the trials.
-        metric: Whose curves.
+        method: Names the progress parameter.
+        problem: Inputs of the decision.
+        metric: Metric of the curves.
 
     Raises:
-        InputError: If a trial reported progress beyond the parameter's last value.
+        InputError: If a step is above the parameter's upper bound.
     """
     ranges = problem.space.ranges
     parameter = ranges.get(method.progress_parameter(ranges) or "")
     found: list[CurvePoint] = []
     if parameter is None:
         return found
-    # One that was excluded may have no arm.
+    # An excluded trial may have no arm, and then no parameters.
     trials = [trial for trial in problem.trials if parameter.name in trial.inputs]
     reached = {t.index: float(str(t.inputs[parameter.name])) for t in trials}
     for trial in trials:
@@ -71,7 +71,7 @@ def curve_points(method: Method, problem: Problem, metric: str) -> list[CurvePoi
                     f"most {parameter.upper:g}."
                 )
         last = reached[trial.index]
-        # What it went on from reported the steps until then.
+        # The trial that it resumes has reported the earlier steps.
         earlier = trial.resumes_trial
         known = -math.inf if earlier is None else reached[earlier]
         new = [step for step in steps if step > known and not math.isclose(step, last)]
@@ -82,10 +82,10 @@ def curve_points(method: Method, problem: Problem, metric: str) -> list[CurvePoi
 
 
 def thinned(steps: Sequence[float]) -> Sequence[float]:
-    """At most ``MOST_POINTS`` of increasing steps, the first of them, at geometric distances."""
+    """Return at most ``MOST_POINTS`` increasing steps, geometrically spaced from the first."""
     if len(steps) <= MOST_POINTS:
         return steps
-    # The place after the last is that of the outcome.
+    # The position after the last one is that of the outcome.
     places = np.geomspace(1, len(steps) + 1, MOST_POINTS + 1)[:-1].round()
     places = np.maximum(places, np.arange(1, MOST_POINTS + 1)).astype(int)
     return [steps[place - 1] for place in np.unique(places)]

@@ -1,15 +1,14 @@
-"""What a loop asks of a method: whether it fits, the next trial, and what is stored of that.
+"""Decisions of a method: checks before it, the next trial, and its stored record.
 
-A decision that comes near to a trial that failed, or was given up, is made again by a model that
-takes what failed for middling at best, see ``after_failures``.
+Two kinds of decisions are made again.
 
-One that comes back to a point which is under way is made again, too. With noise a second trial at
-one point tells something more, and a model that has seen few outcomes seldom takes them for exact:
-decision after decision of a batch would be for one point. But whether a little noise makes a repeat
-worth its cost is known better when the first trial has reported. So such a decision is made again
-as if that point were known, and where it comes back to it nevertheless, as where nothing else is
-worth as much, the batch ends before it. Where there is much noise, repeats are what averages it
-out, and stay.
+- Near a failed or abandoned trial: by a model in which failed points have at most the median
+  outcome, see ``after_failures``.
+- At a pending point: by a model in which that point is fantasized (Kriging believer). A model of
+  few outcomes seldom finds them exact, so a repeat looks informative, and every decision of a batch
+  would be for the same point. Whether the noise is worth a repeat is known better once the first
+  trial has reported. If the new decision is at that point again, the batch ends before it. Repeats
+  stay if there is much noise, since they average it out.
 """
 
 from __future__ import annotations
@@ -42,19 +41,19 @@ from ax_costaware.space.parameters import Parameter, Range, takes
 REPEAT = 0.01
 """Part of a parameter's range within which a trial repeats another one."""
 
-_MUCH = 0.25
-"""Noise, in standard deviations of the outcomes, above which repeats are of use: exact outcomes are
-fitted with 0.14 of it in the median of BoTorch's prior, and less as they become more."""
+_MUCH_NOISE = 0.25
+"""Noise, in standard deviations of the outcomes, above which repeats are useful. The median of
+BoTorch's prior is 0.14, and a fit to exact outcomes finds less as they become more."""
 
 _ROUNDING = 1e-6
-"""Part of a range, or of the largest term of a constraint, by which a trial may miss it."""
+"""Tolerance of bounds and constraints, relative to a range or to the largest term."""
 
 _STORED = ("details", "extra")
-"""Fields of a decision that are stored as they are."""
+"""Fields of a decision that are stored as plain JSON."""
 
 
 def check_all(method: Method, problem: Problem) -> None:
-    """Refuse an experiment that the method cannot run: ``Method.check``, and outcome constraints.
+    """Refuse an experiment that the method cannot run.
 
     Raises:
         InputError: As ``Method.check``, or if no parameter has more than one value.
@@ -78,17 +77,17 @@ def check_all(method: Method, problem: Problem) -> None:
 
 
 def next_trial(method: Method, problem: Problem, initial: bool) -> Decision | Stop:
-    """The next trial: by ``method.initial`` or by ``method.decide``.
+    """Return the next trial, by ``method.initial`` or by ``method.decide``.
 
-    A run of which every trial failed is stopped.
+    A run is stopped if every trial of it failed.
 
     Args:
         method: The method.
-        problem: What the decision is made from.
-        initial: Whether the initial design goes on.
+        problem: Inputs of the decision.
+        initial: True while the initial design continues.
 
     Raises:
-        InputError: If the limits of cost allow no trial at all, or a decision is no trial.
+        InputError: If the budget allows no trial at all, or the decision is invalid.
     """
     stop = stop_of_failures(problem, method.initial_trials)
     if stop is not None:
@@ -119,12 +118,12 @@ def next_trial(method: Method, problem: Problem, initial: bool) -> Decision | St
 def avoiding_failures(
     method: Method, problem: Problem, decide: Callable[[Problem], Decision | Stop]
 ) -> Decision | Stop:
-    """Return a decision, made again as long as it comes near to a trial that failed.
+    """Return a decision, made again while it is near a failed trial, see ``FAILURE_WEIGHTS``.
 
     Args:
         method: The method.
-        problem: What the decision is made from.
-        decide: Makes it.
+        problem: Inputs of the decision.
+        decide: Function that makes the decision.
     """
     decision = decide(problem)
     for most, often in FAILURE_WEIGHTS:
@@ -135,7 +134,7 @@ def avoiding_failures(
             points = method.failed_points(problem)
             decision = decide(with_failures_as_median(problem, points, most, often))
             if isinstance(decision, Stop):
-                # What it says to deploy need not be what is best by the outcomes.
+                # Its recommendation is by the model with failures, recommend() is without them.
                 alone = "recommend(client) goes by the outcomes alone"
                 said = f"{decision.reason} That is {BY_FAILURES}; {alone}."
                 decision = replace(decision, reason=said)
@@ -143,17 +142,17 @@ def avoiding_failures(
 
 
 def _with_given(problem: Problem, decision: Decision) -> Decision:
-    """A decision with what the caller fixed to its last digit, which a log scale rounds."""
+    """Return a decision with the exact fixed values, which a log scale rounds."""
     row = decision.parameters
     given = {n: x for n, x in problem.fixed.items() if n in row and is_same(row[n], x)}
     return replace(decision, parameters={**row, **given})
 
 
 def _checked(method: Method, problem: Problem, decision: Decision | Stop) -> Decision | Stop:
-    """What a method decided, of plain values, as it is stored: a method may be a user's.
+    """Return the decision of a method, perhaps a user's, with plain values as they are stored.
 
     Raises:
-        InputError: If it is no decision or no trial, or nothing that can be stored or added up.
+        InputError: If it is not a decision, its trial is not valid, or it is not plain JSON.
     """
     name = f"{type(method).__name__} decided on"
     if isinstance(decision, Stop) and isinstance(decision.reason, str):
@@ -190,7 +189,7 @@ def _checked(method: Method, problem: Problem, decision: Decision | Stop) -> Dec
 
 
 def _is_given(parameter: Parameter, value: Any, given: Any) -> bool:
-    """Whether a value of a trial is what the caller fixed, but for rounding, to its digits."""
+    """True if a value is the fixed one, up to rounding and the parameter's number of digits."""
     if not isinstance(parameter, Range):
         return is_same(value, given)
     off = abs(float(value) - float(str(parameter.decode(parameter.encode(given)))))
@@ -198,7 +197,7 @@ def _is_given(parameter: Parameter, value: Any, given: Any) -> bool:
 
 
 def _as_stored(name: str, field: str, value: Any) -> Any:
-    """What JSON makes of it, so that a loaded experiment has the same as the one that runs."""
+    """Return the value after a round trip through JSON, as a loaded experiment has it."""
     try:
         return json.loads(json.dumps(dict(value), default=_scalar))
     except (TypeError, ValueError) as error:
@@ -215,7 +214,7 @@ def _scalar(value: Any) -> Any:
 
 
 def all_left_out(method: Method, problem: Problem) -> list[str]:
-    """Return what a decision leaves out of account, in sentences for the log."""
+    """Return sentences for the log about data that a decision ignores."""
     lost = [trial.index for trial in problem.trials if trial.has_lost_value]
     said = (
         f"Trials {lost} have a value of a choice that is not offered any more: they stay charged, "
@@ -225,10 +224,10 @@ def all_left_out(method: Method, problem: Problem) -> list[str]:
 
 
 def recommended(method: Method, problem: Problem) -> list[Best]:
-    """What to deploy, best first, by ``method.recommend``: a method may be a user's.
+    """Return the checked result of ``method.recommend``, which may be a user's.
 
     Raises:
-        InputError: If it is no list of ``Best`` with one at least.
+        InputError: If it is not a non-empty list of ``Best``.
     """
     found = method.recommend(problem)
     if not isinstance(found, list) or not found or not all(isinstance(b, Best) for b in found):
@@ -240,11 +239,11 @@ def recommended(method: Method, problem: Problem) -> list[Best]:
 
 
 def record_of(method: Method, problem: Problem, decision: Decision) -> dict[str, Any]:
-    """What is stored of a decision: what it says, and the state of the budget if it leaves it out.
+    """Return the stored record of a decision, with the state of the budget.
 
     Args:
         method: The method.
-        problem: What the decision was made from.
+        problem: Inputs of the decision.
         decision: The decision.
     """
     record = decision.record()
@@ -261,9 +260,9 @@ def record_of(method: Method, problem: Problem, decision: Decision) -> dict[str,
 
 
 def repeated(method: Method, problem: Problem, decision: Decision | Stop) -> list[Pending]:
-    """What is under way that a decision repeats: next to it in every column of the model's space.
+    """Return the pending trials that a decision repeats, unless ``Method.may_repeat`` allows it.
 
-    What may be repeated is not repeated, see ``Method.may_repeat``.
+    A repeat is within ``REPEAT`` of the range in every column of the model's space.
     """
     if isinstance(decision, Stop) or not problem.pending:
         return []
@@ -281,17 +280,17 @@ def repeated(method: Method, problem: Problem, decision: Decision | Stop) -> lis
 def avoiding_repeats(
     method: Method, problem: Problem, decide: Callable[[Problem], Decision | Stop]
 ) -> Decision | Stop:
-    """Return a decision, made again as far as it repeats a pending trial.
+    """Return a decision, made again while it repeats a pending trial.
 
     Args:
         method: The method.
-        problem: What the decision is made from.
-        decide: Makes it.
+        problem: Inputs of the decision.
+        decide: Function that makes the decision.
 
     Returns:
-        A decision that repeats nothing, unless there is much noise; else, in a batch, that there
-        should be none. What repeats a trial that runs is kept: where one trial is asked for, there
-        is to be one.
+        A decision without a repeat, if there is one. Otherwise the repeat for the first trial of
+        a batch, since at least one trial was asked for, and a stop for a further one. With much
+        noise repeats are returned as they are.
     """
     decision = again = decide(problem)
     known = problem.known
@@ -311,8 +310,8 @@ def avoiding_repeats(
 
 
 def has_much_noise(problem: Problem) -> bool:
-    """Whether the model takes a large part of what outcomes differ by for noise."""
+    """True if noise explains much of the variation of the outcomes, according to the model."""
     outcomes = [problem.scale.to_model(trial.outcome or 0.0) for trial in problem.observed]
     with torch.no_grad():
         noise = float(problem.posterior.noise)
-    return noise > _MUCH**2 * statistics.pvariance(outcomes)
+    return noise > _MUCH_NOISE**2 * statistics.pvariance(outcomes)

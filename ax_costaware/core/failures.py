@@ -1,12 +1,11 @@
-"""What a decision makes of trials that failed, or were given up.
+"""Failed and abandoned trials in decisions.
 
-A decision that comes near to one is made again by a model that takes what failed for middling at
-best, as far as that is plausible beside the data; and if it is still near, however far that is; and
-at last as if that had been seen often. So one failure at random does little harm, and a region that
-always fails is left after a few. Decisions that do not come near are what they were.
+Decisions that are not near a failed trial ignore it. A decision near one is made again by a model
+that assigns failed points at most the median outcome, in three steps, see ``FAILURE_WEIGHTS``. A
+random failure therefore does little harm, and a region that always fails is left after a few.
 
-Where failures depend on the parameters they can be learned besides: a model of what failed and what
-did not, as of any other outcome, whose bound a trial is likely to keep or not.
+Failures that depend on the parameters can also be learned: as a constrained outcome with a model of
+its own, see ``failures_as_constraint``.
 """
 
 from __future__ import annotations
@@ -31,33 +30,30 @@ from ax_costaware.models.outcome_scale import OutcomeScale
 from ax_costaware.space.parameters import Row
 
 _NEAR = 0.1
-"""Part of a parameter's range within which a trial is near to another one."""
+"""Part of a parameter's range within which two trials are near each other."""
 
-_PLAUSIBLE = 3.0
-"""Standard deviations by which a failed point is first taken to be worse than its mean."""
-
-
-FAILURE_WEIGHTS = ((_PLAUSIBLE, 1), (math.inf, 1), (math.inf, 25))
-"""How a decision that comes near to a failed trial is made again, one after the other as long as it
-is still near: standard deviations by which the failed point is taken to be worse than its mean,
-and how often it counts as observed; of a trial that counts 25 times the noise leaves a fifth."""
+FAILURE_WEIGHTS = ((3.0, 1), (math.inf, 1), (math.inf, 25))
+"""Steps of making a decision again while it is near a failed trial. Each is the number of posterior
+standard deviations by which the failed point may be below its mean, and the number of fantasized
+observations. Three standard deviations are plausible given the data; 25 observations leave a fifth
+of the noise."""
 
 BY_FAILURES = "by a model that takes trials that failed for no better than the median outcome"
-"""What a decision that was made again says of its numbers."""
+"""Remark on the numbers of a decision that was made again."""
 
-_MOST_IN_VAIN = 2
-"""Initial designs whose trials may all fail, or tell nothing, before a run is stopped."""
+_MAX_FAILED_DESIGNS = 2
+"""Initial designs without any outcome before a run is stopped."""
 
 
-def are_uninformative(number: int, initial_trials: int) -> bool:
-    """Whether so many trials of which nothing was learned are enough to stop at."""
-    return number >= _MOST_IN_VAIN * max(initial_trials, 5)
+def is_futile(number: int, initial_trials: int) -> bool:
+    """True if a run is to be stopped after a number of trials without any outcome."""
+    return number >= _MAX_FAILED_DESIGNS * max(initial_trials, 5)
 
 
 def stop_of_failures(problem: Problem, initial_trials: int) -> Stop | None:
-    """That every trial failed, of two initial designs or more; None if not."""
+    """Return a stop if every trial failed, of two initial designs or more; else None."""
     failed = problem.failed
-    if not are_uninformative(len(failed), initial_trials):
+    if not is_futile(len(failed), initial_trials):
         return None
     if not all(t.has_failed for t in problem.trials if not (t.is_live or t.is_excluded)):
         return None
@@ -70,40 +66,40 @@ def stop_of_failures(problem: Problem, initial_trials: int) -> Stop | None:
 
 
 def is_near_failures(problem: Problem, rows: Iterable[Row]) -> bool:
-    """Whether a parameterization is next to a trial that failed, in every column of the model."""
+    """True if any parameterization is near a failed trial in every column of the model."""
     failed = [trial.parameters for trial in problem.failed]
     return any(any(problem.space.are_near(row, failed, _NEAR)) for row in rows if failed)
 
 
 def with_failures_as_median(problem: Problem, points: Tensor, most: float, often: int) -> Problem:
-    """The problem under a model that takes what failed for the median outcome at best.
+    """Return the problem with a model that assigns failed points at most the median outcome.
 
     Args:
-        problem: The problem.
-        points: ``k x d`` points that stand for the trials that failed, in the model's units.
-        most: As of ``after_failures``.
-        often: How often each of them counts as observed.
+        problem: Inputs of the decision.
+        points: The model's points of failed trials, ``k x d``.
+        most: As in ``after_failures``.
+        often: Number of fantasized observations of each.
     """
     outcome = statistics.median(float(trial.outcome or 0.0) for trial in problem.observed)
-    middling = problem.scale.to_model(outcome)
+    median = problem.scale.to_model(outcome)
     fitted, X = problem.fit, points.repeat(often, 1)
-    return replace(problem, fit=lambda: after_failures(fitted(), X, middling, most))
+    return replace(problem, fit=lambda: after_failures(fitted(), X, median, most))
 
 
 def failures_as_constraint(
     problem: Problem, learn: bool | Literal["abandoned"]
 ) -> tuple[OutcomeConstraint, ...]:
-    """That a trial does not fail, as an outcome constraint with a model of its own.
+    """Return the outcome constraint that a trial does not fail, with a model of its own.
 
-    The outcome is 1 for a trial that failed and 0 for one that succeeded, and its bound is halfway:
-    a Gaussian process takes failures at random for noise, and those of a region for the region's.
+    The outcome is 1 for a failed trial and 0 for a successful one, with the upper bound 0.5. The
+    Gaussian process explains random failures by noise, and others by their region.
 
     Args:
-        problem: The problem.
-        learn: Whether failures are learned; ``"abandoned"``: those that were given up, too.
+        problem: Inputs of the decision.
+        learn: True to learn failures; ``"abandoned"`` to count abandoned trials as failures, too.
 
     Returns:
-        One constraint; none if failures are not learned, or there was none yet.
+        One constraint, or none without failures to learn from.
     """
     failed = [
         trial.inputs
@@ -123,28 +119,28 @@ def failures_as_constraint(
     return (OutcomeConstraint("failed", upper=0.5, fit=fit, find_scale=lambda: scale),)
 
 
-def after_failures(model: Model, X: Tensor, middling: float, most: float) -> Model:
-    """The model after points where a trial failed, so that the next one looks elsewhere.
+def after_failures(model: Model, X: Tensor, median: float, most: float) -> Model:
+    """Return the model with fantasized outcomes at failed points, so that a decision avoids them.
 
-    Each point counts as observed, with the mean noise variance, at its posterior mean or at
-    ``middling``, whichever is worse. At the posterior mean alone ("kriging believer", Ginsbourger
-    et al. 2010) a region that is thought to be good and always fails would be tried for ever. It is
-    worse by some standard deviations at most, since what a model takes for impossible beside its
-    data it makes up for elsewhere. Hyperparameters stay as they are.
+    With the posterior mean ``mu`` and standard deviation ``sigma``, the fantasy is
+    ``max(min(mu, median), mu - most * sigma)``. The posterior mean alone ("Kriging believer",
+    Ginsbourger et al. 2010) would try a promising region that always fails for ever. The lower
+    limit avoids fantasies that contradict the data, which would distort the model elsewhere.
+    Noise is the mean noise variance, and hyperparameters stay as they are.
 
     Args:
         model: A fitted Gaussian process of one outcome, of which larger values are better.
-        X: Points ``k x d``, in the model's units.
-        middling: The value that no failed point is taken to be better than, in outcome units.
-        most: By how many posterior standard deviations it may be worse than its mean.
+        X: The model's points, ``k x d``.
+        median: Median outcome, which no fantasy exceeds, on the scale of the model.
+        most: Largest distance below the mean, in posterior standard deviations.
 
     Returns:
-        A model of its own; or ``model`` itself if it is of a kind that takes no observations.
+        A new model; or ``model`` itself if it cannot be conditioned on observations.
     """
 
     def outcome(posterior: GPyTorchPosterior) -> Tensor:
         mean: Tensor = posterior.mean
-        bound = mean.clamp_max(middling)
+        bound = mean.clamp_max(median)
         if math.isfinite(most):
             far = most * posterior.variance.sqrt()
             bound = bound.clamp(mean - far, mean + far)

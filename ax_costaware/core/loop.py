@@ -1,8 +1,8 @@
-"""The loop: what a method decides next, from what has happened.
+"""The loop: from the history of an experiment to the next decision of a method.
 
-It is the only one. A simulation asks it, and so does the node of an Ax experiment, so that a
-decision is the same with and without Ax. It fits the model, gives the method BoTorch's optimizers
-and a quasi-random design, and says whether the initial design goes on.
+It is the only one. Simulations and the generation node of an Ax experiment call it, so that
+decisions are the same with and without Ax. It fits the model, provides an optimizer and a
+quasi-random design, and decides whether the initial design continues.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from botorch.models.model import Model
 from ax_costaware.argument_checks import LARGEST
 from ax_costaware.core.curves import CurvePoint, curve_points
 from ax_costaware.core.decision import check_all, next_trial, recommended
-from ax_costaware.core.failures import are_uninformative
+from ax_costaware.core.failures import is_futile
 from ax_costaware.core.history import check_inputs
 from ax_costaware.core.method import Method
 from ax_costaware.core.model import ModelOptions, check_lengthscales, winsorized
@@ -39,18 +39,17 @@ from ax_costaware.space.parameters import Value
 
 @dataclass(eq=False)
 class Loop:
-    """A method with its model, which is fitted anew only where the data have changed.
+    """A method with its fitted models, which are refitted only if the data change.
 
     Raises:
-        InputError: From any call, if the experiment does not fit the method, or what it learns
-            from is missing.
+        InputError: From any call, if the method cannot run the experiment, or lacks data.
     """
 
     method: Method
     """The method."""
 
     options: ModelOptions
-    """What to model the objective with."""
+    """Model of the objective."""
 
     _fitted: dict[str | None, tuple[object, OutcomeScale, Model]] = field(
         default_factory=dict, init=False
@@ -87,20 +86,19 @@ class Loop:
         """Refuse an experiment that the method cannot run.
 
         Raises:
-            InputError: By the name of the argument, what it got and what it takes.
+            InputError: With the argument's name, its value, and what is expected.
         """
         check_all(self.method, problem)
         check_lengthscales(self.options.options, problem.space.bounds.shape[-1])
 
     def ask(self, problem: Problem) -> Decision | Stop:
-        """Return the next trial, or that there should be none (for now).
+        """Return the next trial, or a stop.
 
         Args:
-            problem: What the decision is made from, as of ``prepared``.
+            problem: Inputs of the decision, from ``prepared``.
 
         Raises:
-            InputError: If the experiment does not fit the method, or what it learns from is
-                missing.
+            InputError: If the method cannot run the experiment, or lacks data.
         """
         self.check(problem)
         method, initial = self.method, self.is_initial(problem)
@@ -109,7 +107,7 @@ class Loop:
         with reproducible(decision_seed(method.seed, problem.next_index)):
             decision = next_trial(method, problem, initial)
             if initial and problem.observed and decision == Stop(SpaceExhausted.REASON):
-                # The design has no further point, but the model may know of something to do.
+                # The design has no further point, but the model can already choose one.
                 decision = next_trial(method, problem, initial=False)
         return decision
 
@@ -117,30 +115,32 @@ class Loop:
         """Return what to deploy, best first.
 
         Args:
-            problem: As of ``prepared``, with an observed trial at least.
+            problem: From ``prepared``, with at least one observed trial.
         """
         with reproducible(self.method.seed):
             self.method.check_outcomes(problem)
             return recommended(self.method, problem)
 
     def num_payable(self, problem: Problem) -> int:
-        """Return how many trials can be asked for together, see ``Method.num_payable``."""
+        """Return the size of a batch that the budget pays for, see ``Method.num_payable``."""
         return self.method.num_payable(problem, self.is_initial(problem))
 
     def is_initial(self, problem: Problem) -> bool:
-        """Return whether the initial design goes on.
+        """True if the initial design continues.
 
-        It ends once ``initial_trials`` trials of it were made that did not fail, and half of them
-        (two at least, where there are two) have outcomes; or earlier, by
-        ``Method.design_is_over``. Until so many have outcomes, trials that ended without one are
-        made up for.
+        It ends if ``Method.design_is_over``, or if
+
+        - ``initial_trials`` trials of it did not fail, and
+        - half of ``initial_trials``, but at least two if there are two, have outcomes.
+
+        Until the second condition holds, trials that ended without an outcome are replaced.
         """
         method, measured = self.method, problem.measured
         if not measured:
             return True
         if method.design_is_over(problem):
             return False
-        lacks = len(measured) < self._enough
+        lacks = len(measured) < self._min_outcomes
         counted = [t for t in problem.trials if t.record.get("phase") == "initial"]
         counted = [t for t in counted if t.status not in _NOT_TRIED]
         if lacks and not method.may_skip:
@@ -150,20 +150,20 @@ class Loop:
         return lacks or number < method.initial_trials
 
     @property
-    def _enough(self) -> int:
-        """Number of outcomes that an initial design has to have."""
+    def _min_outcomes(self) -> int:
+        """Number of outcomes that an initial design needs."""
         count = self.method.initial_trials
         return min(count, max(2, count // 2))
 
     def _pause(self, problem: Problem) -> Stop | None:
-        """Return that the initial design waits for outcomes, or has none to wait for."""
+        """Return a stop if the initial design waits for outcomes, or lacks values; else None."""
         method = self.method
         if method.may_skip:
             return None
         if len(problem.pending) >= max(1, method.initial_trials):
             return Stop("The initial design waits for the outcomes of its trials.", is_final=False)
         done = sum(trial.is_completed for trial in problem.trials)
-        if problem.measured or not are_uninformative(done, method.initial_trials):
+        if problem.measured or not is_futile(done, method.initial_trials):
             return None
         names = sorted({problem.objective, *(bound.metric for bound in problem.constraints)})
         return Stop(
@@ -174,10 +174,10 @@ class Loop:
         )
 
     def _fit(self, problem: Problem, metric: str | None) -> tuple[OutcomeScale, Model]:
-        """Return the model of the objective (None) or of another outcome, and the outcome's scale.
+        """Return the scale and the fitted model of the objective (None) or of another metric.
 
         Raises:
-            InputError: If no trial has a value of that outcome, or an input is no number.
+            InputError: If no trial has a value of the metric, or an input is NaN.
         """
         method, name = self.method, problem.objective if metric is None else metric
         if metric is None:
@@ -224,10 +224,9 @@ _NOT_TRIED = frozenset({"FAILED", "ABANDONED"})
 
 
 def _variances(errors: Sequence[float | None], points: Sequence[CurvePoint]) -> list[float] | None:
-    """Return noise variances of trials and of points of curves; None where none is known.
+    """Return noise variances of trials and of points of curves; None if none is known.
 
-    A model that is told of the noise of its outcomes is to be told of all: an error that is not
-    known is taken for the root mean square of the others.
+    BoTorch's models take all variances or none. An unknown one is the mean of the known ones.
     """
     known = [error**2 for error in errors if error is not None and abs(error) <= LARGEST]
     if not known:

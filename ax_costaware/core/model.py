@@ -1,7 +1,7 @@
-"""What a method models with: a class of BoTorch models and its options, given or fitted.
+"""Models of methods: a class of BoTorch models with its options, and its fit.
 
-A model sees outcomes on an ``OutcomeScale``: standardized ones if it is fitted, and else in units
-of the prior that is given.
+A model sees outcomes on an ``OutcomeScale``: standardized if its hyperparameters are fitted, and in
+units of the prior if they are given.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from ax_costaware.models.outcome_scale import OutcomeScale
 from ax_costaware.space.space import Space
 
 GIVEN = "FixedHyperparameters"
-"""Name of a model whose hyperparameters are given."""
+"""Name of a model with given hyperparameters."""
 
 DEFAULT = "default"
-"""Name of a model that nobody has named."""
+"""Name of a model without a name."""
 
 ARGUMENT = "surrogate_spec (of a Simulation: hyperparameters)"
-"""How a refusal names what the user asks a method to model with."""
+"""Name of the user's argument for the model, in messages."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class FixedHyperparameters:
     """Hyperparameters of a GP, given instead of fitted.
 
     Inputs are scaled to the unit cube by the bounds of the parameters, after their log or logit
-    scale; a one-hot encoded choice parameter has a column for each value. Outcomes stay in raw
-    units. The paper's setting is ``FixedHyperparameters(lengthscale=0.1, outputscale=1.0,
+    scale. A one-hot encoded choice parameter has a column per value. Outcomes are in raw units. The
+    setting of Tay et al. 2023 is ``FixedHyperparameters(lengthscale=0.1, outputscale=1.0,
     noise_variance=1e-4)``.
 
     Raises:
@@ -90,69 +90,70 @@ class FixedHyperparameters:
 
     @property
     def scale(self) -> OutcomeScale:
-        """The scale on which the prior mean is zero, and the prior variance is one."""
+        """Scale on which the prior mean is zero, and the prior variance is one."""
         return OutcomeScale(self.mean, math.sqrt(self.outputscale))
 
     def of(self, model_class: type[Model], **options: Any) -> ModelOptions:
-        """Return a model with them.
+        """Return a model with these hyperparameters.
 
         Args:
             model_class: A class that takes them, such as ``FixedHyperparameterGP``.
-            options: Its further options.
+            options: Further options of the class.
         """
         given = {**options, **self.options}
         return ModelOptions(GIVEN, model_class, given, is_fitted=False, given_scale=self.scale)
 
     @property
     def options(self) -> dict[str, Any]:
-        """Them as a model's options, on ``scale``; a list, since JSON has no tuples."""
+        """Options of a model, with outcomes on ``scale``."""
         found = asdict(self)
         found |= {"mean": 0.0, "outputscale": 1.0}
         found["noise_variance"] = self.noise_variance / self.outputscale
         if self.kernel == "squared_exponential":
             del found["kernel"]
         if isinstance(self.lengthscale, tuple):
-            found["lengthscale"] = list(self.lengthscale)
+            found["lengthscale"] = list(self.lengthscale)  # JSON has no tuples
         return found
 
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """A class of models and its options.
+    """A class of BoTorch models and its options.
 
     Raises:
-        InputError: If ``model_class`` is no class of BoTorch models, or ``options`` no mapping.
+        InputError: If ``model_class`` is not a class of BoTorch models, or ``options`` not a
+            mapping.
     """
 
     name: str = DEFAULT
-    """What it is called."""
+    """Name of the model."""
 
     model_class: type[Model] | None = DefaultGP
-    """The class; None for the one that Ax or BoTorch would take."""
+    """Class of the model; None for the default of Ax or BoTorch."""
 
     options: Mapping[str, Any] = field(default_factory=dict)
     """Further arguments of its constructor."""
 
     is_fitted: bool = True
-    """Whether hyperparameters are fitted."""
+    """True if hyperparameters are fitted, False if they are given."""
 
     given_scale: OutcomeScale = field(default_factory=OutcomeScale)
-    """The scale on which hyperparameters are given, where none are fitted."""
+    """Scale of given hyperparameters."""
 
     covar_module_class: type[Kernel] | None = None
-    """The class of the kernel; None for the model's own."""
+    """Class of the kernel; None for the model's own."""
 
     covar_module_options: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of the kernel; ``ard_num_dims`` is the number of columns unless it is given."""
+    """Arguments of the kernel; ``ard_num_dims`` defaults to the number of columns."""
 
     mll_class: type[MarginalLogLikelihood] | None = None
-    """What is maximized by a fit; None for the exact marginal log likelihood."""
+    """Objective of the fit; None for the exact marginal log likelihood."""
 
     normalizes: bool = True
-    """Whether the model is given its inputs on the unit cube, by an input transform."""
+    """True if an input transform scales inputs to the unit cube."""
 
     key: object = None
-    """Another one is to be fitted anew, though the data are the same."""
+    """Cache key besides the data: a model with another key is fitted anew."""
 
     def __post_init__(self) -> None:
         given = self.model_class
@@ -165,19 +166,24 @@ class ModelOptions:
         instance_of(self.options, "options", Mapping, expected)
 
     def within(self, space: Space) -> ModelOptions:
-        """Return them with the columns of one-hot choices, for a class that takes ``choices``."""
+        """Return the options with the one-hot columns, for a class that takes ``choices``."""
         if not (space.blocks and getattr(self.model_class, "knows_choices", False)):
             return self
         return replace(self, options={**self.options, "choices": space.blocks})
 
     def scale_of(self, outcomes: Tensor, minimize: bool) -> OutcomeScale:
-        """Return the scale of ``n`` outcomes, of which smaller ones may be better."""
+        """Return the scale of ``n`` outcomes.
+
+        Args:
+            outcomes: The outcomes.
+            minimize: True if smaller values are better.
+        """
         if self.is_fitted:
             return OutcomeScale.of(outcomes, minimize)
         return replace(self.given_scale, sign=-1.0 if minimize else 1.0)
 
     def on(self, scale: OutcomeScale) -> ModelOptions:
-        """Return them with the noise variance of queries, a function, on the outcome's scale."""
+        """Return the options with a callable ``noise``, a variance, on the outcome's scale."""
         noise = self.options.get("noise")
         if not callable(noise):
             return self
@@ -185,13 +191,13 @@ class ModelOptions:
         return replace(self, options={**self.options, **scaled})
 
     def fitted(self, X: Tensor, Y: Tensor, bounds: Tensor, Yvar: Tensor | None = None) -> Model:
-        """The model of some data.
+        """Return the model of data, fitted unless hyperparameters are given.
 
         Args:
             X: ``n x d`` points.
             Y: ``n`` outcomes on their scale.
             bounds: ``2 x d`` bounds of the columns, by which inputs are scaled.
-            Yvar: ``n`` known noise variances on that scale; None: fitted, or given.
+            Yvar: ``n`` known noise variances on that scale; None to infer them or use given ones.
         """
         model_class = self.model_class or SingleTaskGP
         data = SupervisedDataset(
@@ -204,7 +210,7 @@ class ModelOptions:
         arguments: dict[str, Any] = model_class.construct_inputs(data, **self.options)
         if self.normalizes:
             arguments["input_transform"] = Normalize(X.shape[-1], bounds=bounds)
-        if self.is_fitted:  # what was given knows no transform
+        if self.is_fitted:  # classes for given hyperparameters take no outcome transform
             arguments["outcome_transform"] = None
         if self.covar_module_class is not None:
             arguments["covar_module"] = self._kernel(X)
@@ -226,10 +232,10 @@ class ModelOptions:
 
 
 def check_lengthscales(options: Mapping[str, Any], num_columns: int) -> None:
-    """Refuse given length-scales of another number than the model has columns.
+    """Refuse a list of length-scales with another length than the number of columns.
 
     Raises:
-        InputError: If it is another one.
+        InputError: If the lengths differ.
     """
     given = options.get("lengthscale")
     if isinstance(given, list) and len(given) != num_columns:
@@ -241,18 +247,16 @@ def check_lengthscales(options: Mapping[str, Any], num_columns: int) -> None:
 
 
 def winsorized(outcomes: Tensor, minimize: bool, winsorize_iqr: float) -> Tensor:
-    """Clip bad outliers as far from the quartiles as the fences of a box plot.
+    """Clip bad outliers at ``winsorize_iqr`` interquartile ranges from the worse quartile.
 
-    As Ax does by default (its transform ``Winsorize``): what is far worse than most says that it is
-    bad, and should not set the scale of the rest. Unlike there, outcomes that are mostly the same
-    are measured by how far the best one is above them; where none is, as of a test that most pass,
-    they stay as they are.
+    One diverged trial should not set the scale of the model. Ax does the same by default (its
+    transform ``Winsorize``). Here, if the quartiles are equal, the distance from them to the best
+    outcome replaces the interquartile range. If that is zero, too, nothing is clipped.
 
     Args:
         outcomes: ``n`` outcomes.
-        minimize: Whether smaller ones are better.
-        winsorize_iqr: Distance from the worse quartile in interquartile ranges; Tukey has
-            1.5, and so have Ax and the Gittins method.
+        minimize: True if smaller values are better.
+        winsorize_iqr: Distance in interquartile ranges. Tukey, Ax and the Gittins method use 1.5.
     """
     sign = -1.0 if minimize else 1.0
     signed = sign * outcomes

@@ -1,8 +1,7 @@
-"""Quasi-random designs that meet the constraints, and the maximizer over the space of a problem.
+"""Quasi-random designs within constraints, and the maximizer over the space of a problem.
 
-Spaces of numbers are searched by BoTorch's ``optimize_acqf_mixed_alternating``. Finite spaces, and
-what BoTorch's optimizer cannot move along, are searched by ``acquisition.optimize``, see
-``needs_own_search``.
+Spaces of numbers are searched by BoTorch's ``optimize_acqf_mixed_alternating``. Spaces that it
+cannot search well are searched by ``acquisition.optimize``, see ``needs_own_search``.
 """
 
 from __future__ import annotations
@@ -27,28 +26,29 @@ from ax_costaware.space.parameters import Value
 from ax_costaware.space.space import Space
 
 OPTIMIZER = {"num_restarts": 20, "raw_samples": 1024}
-"""Options of the optimiser where the method does not say: Ax's defaults."""
+"""Default options of the optimizer, as in Ax."""
 
 _FINITE_ROUNDS = 50
-"""Rounds of changes where there are no real parameters to climb: hardly ever are there so many."""
+"""Largest number of rounds of discrete local search without real parameters, seldom reached."""
 
 _RAW_WIDTHS = {False: (1e-4, 1e4), True: (0.1, 1e3)}
-"""The least and the largest range of a number in which BoTorch's optimisers find their way, without
-and with parameter constraints: their steps and tolerances are in the units of the columns."""
+"""Smallest and largest range width that BoTorch's optimizers handle, without and with parameter
+constraints: their step sizes and tolerances are in the units of the columns."""
 
 MOST_DRAWS = 10_000
-"""Quasi-random points tried for one trial before the constraints count as impossible to meet."""
+"""Quasi-random points to try for one trial before the constraints count as infeasible."""
 
 
 def design_of(problem: Problem, method: Method) -> Iterator[dict[str, Value]]:
-    """The quasi-random design from the next trial on, as far as it meets the constraints.
+    """Yield the feasible points of the quasi-random design, from the next trial on.
 
     Raises:
         SpaceExhausted: If it has no further point.
-        InputError: If it has none at all.
+        InputError: If no point of it is feasible.
     """
     space, trials = problem.space, problem.trials
-    # What was passed over is not counted among the trials, so that their points may come again.
+    # The position in the sequence is counted by trials, so skipped points may shift it: points of
+    # earlier trials are skipped by their values.
     repeats = method.repeats_design and not space.smooth
     tried = [] if repeats else [dict(trial.parameters) for trial in trials]
     tried += problem.earlier_in_batch
@@ -72,15 +72,15 @@ def design_of(problem: Problem, method: Method) -> Iterator[dict[str, Value]]:
 
 
 def needs_own_search(problem: Problem) -> bool:
-    """Return whether to search a space by ``maximum_within``, and not by BoTorch's optimizer.
+    """True if ``maximum_within`` searches the space, and not BoTorch's optimizer.
 
-    - Finitely many points are looked at, or climbed between. The others would climb along the
-      columns of choices and integers as if they were real numbers, which is slow where a cost has
-      no gradient in them.
-    - A choice of several columns moves as a whole.
-    - Integers and choices between constraints hardly move one by one.
-    - Equality constraints are met by elimination.
-    - Ranges are of any size, see ``is_out_of_scale``.
+    BoTorch's optimizer does not handle well
+
+    - finite spaces, where it relaxes choices and integers although costs have no gradient there;
+    - one-hot choices, whose columns have to change together;
+    - constraints on integers and choices, which seldom allow a change of one of them alone;
+    - equality constraints, which are satisfied by elimination here;
+    - ranges of very different width, see ``is_out_of_scale``.
     """
     space = problem.space
     return (
@@ -94,10 +94,10 @@ def needs_own_search(problem: Problem) -> bool:
 
 
 def is_out_of_scale(space: Space) -> bool:
-    """Whether to search a space by ``maximum_within``, in units of the ranges.
+    """True if the ranges of a space need a search in units of the ranges.
 
-    BoTorch's optimisers, which end where slopes are small, would end where they start, and Ax goes
-    through all values of an integer. Numbers of few digits they know as real ones only.
+    BoTorch's optimizers stop where slopes are small in the units of the columns, and would stop
+    where they start. They also take parameters with a number of ``digits`` as real ones.
     """
     if any(parameter.digits is not None for parameter in space.ranges.values()):
         return True
@@ -115,14 +115,14 @@ def maximize(
     """Return the best point of an acquisition function, see ``Maximize``.
 
     Args:
-        problem: Says what is fixed.
+        problem: Inputs of the decision, with the fixed values.
         acquisition: The function, of points ``b x 1 x d``.
         options: ``num_restarts`` and ``raw_samples``.
-        held: Further columns that keep a value.
+        held: Values of further columns to hold.
 
     Raises:
-        InputError: If no point meets the parameter constraints.
-        SpaceExhausted: If every point was tried, of a space that has finitely many.
+        InputError: If no point satisfies the parameter constraints.
+        SpaceExhausted: If the space is finite, and every point of it was tried.
     """
     space, held = problem.space, {**problem.held, **(held or {})}
     if needs_own_search(problem) or not space.smooth - held.keys():
@@ -151,20 +151,21 @@ def maximum_within(
     options: Mapping[str, Any],
     held: Mapping[int, float] | None = None,
 ) -> Optimum[float]:
-    """Return the best point of an acquisition function; of finitely many the best untried one.
+    """Return the best point of an acquisition function; in a finite space the best untried one.
 
-    The search starts from quasi-random points, and from what was tried with one choice or integer
-    changed, or two under constraints. Few points are enumerated.
+    Small finite spaces are enumerated. Otherwise the search starts from quasi-random points, and
+    from neighbors of tried points, in which one choice or integer is changed, or two under
+    constraints.
 
     Args:
-        problem: Says what is fixed, and what was tried.
+        problem: Inputs of the decision, with the fixed values and the tried points.
         acquisition: The function, of points ``b x 1 x d``.
         options: ``num_restarts`` and ``raw_samples``.
-        held: Further columns that keep a value.
+        held: Values of further columns to hold.
 
     Raises:
-        InputError: If no point meets the parameter constraints.
-        SpaceExhausted: If every point that was looked at was tried, of finitely many.
+        InputError: If no point satisfies the parameter constraints.
+        SpaceExhausted: If the space is finite, and every candidate was tried.
     """
     space, held = problem.space, {**problem.held, **(held or {})}
     region, options = Region.of(space, held), {**OPTIMIZER, **options}
@@ -178,15 +179,15 @@ def maximum_within(
         if len(around) > options["raw_samples"]:
             around = around[torch.randperm(len(around))[: options["raw_samples"]]]
         points = torch.cat([points, around])
-    passed_over = _passed_over(problem)
-    points = untried(points.to(passed_over), passed_over)
+    excluded = _excluded_points(problem)
+    points = untried(points.to(excluded), excluded)
     if not len(points):
         raise SpaceExhausted
 
     def function(X: Tensor, _: Tensor) -> Tensor:
         values: Tensor = acquisition(X.unsqueeze(-2))
-        if len(passed_over):
-            values = values.masked_fill(~is_untried(X, passed_over), -torch.inf)
+        if len(excluded):
+            values = values.masked_fill(~is_untried(X, excluded), -torch.inf)
         return values
 
     (found,) = maximize_tasks(
@@ -194,7 +195,7 @@ def maximum_within(
         [region],
         [points],
         num_restarts=(restarts := int(options["num_restarts"])),
-        # Where nothing climbs, all of them go by changes.
+        # Without real parameters no start moves by gradients, so all need the discrete search.
         num_polished=restarts if problem.is_finite else NUM_POLISHED,
         rounds=_FINITE_ROUNDS if problem.is_finite else ROUNDS,
     )
@@ -202,16 +203,16 @@ def maximum_within(
 
 
 def possible(problem: Problem, points: Tensor) -> Tensor:
-    """Those of some points that a trial may be at: of finitely many those that were not tried.
+    """Return the points at which a trial is allowed: in a finite space those not yet tried.
 
-    Where all of the space were, and there is much noise, those that have not failed.
+    If all points of the space were tried and there is much noise, those that have not failed.
     """
-    passed_over = _passed_over(problem)
-    return untried(points.to(passed_over), passed_over)
+    excluded = _excluded_points(problem)
+    return untried(points.to(excluded), excluded)
 
 
-def _passed_over(problem: Problem) -> Tensor:
-    """Points that no trial repeats, ``n x d``; none of a space that is not finite."""
+def _excluded_points(problem: Problem) -> Tensor:
+    """Return the points that no trial may repeat, ``n x d``; none in an infinite space."""
     tried = problem.tried
     if not problem.is_finite:
         return tried[:0]

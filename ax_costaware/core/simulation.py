@@ -1,7 +1,7 @@
-"""A method on a function, in a plain loop: what a strategy does in Ax, without it.
+"""Simulation of a method on a function: the decisions of a strategy, without Ax.
 
-For simulations of thousands of decisions, and for those who track their experiments elsewhere. It
-keeps the trials, and asks the loop for the next one.
+For benchmarks of thousands of decisions, and for experiments that are tracked elsewhere. A
+simulation keeps the trials, and asks the loop for the next one.
 """
 
 from __future__ import annotations
@@ -37,56 +37,56 @@ from ax_costaware.space.space import Space
 
 
 class Outcome(NamedTuple):
-    """What came of a trial."""
+    """Result of a trial."""
 
     value: float | None = None
-    """The objective; None where nothing was measured."""
+    """Value of the objective; None if it was not measured."""
 
     cost: float | None = None
-    """What the trial cost; None for what was expected of it."""
+    """Cost of the trial; None for its expected cost."""
 
     realized: Row | None = None
-    """Inputs as they were realised, where they were not set."""
+    """Realized values of uncontrolled inputs."""
 
     metrics: Mapping[str, float] | None = None
-    """Values of further metrics that the method reads, or that have bounds."""
+    """Values of further metrics that the method reads, or that are constrained."""
 
     failed: bool = False
-    """Whether the trial failed, so that there is no outcome."""
+    """True if the trial failed, so that there is no outcome."""
 
     curve: Mapping[float, float] | None = None
-    """The objective by step, for a method that learns from curves; the last step is the trial's."""
+    """Learning curve: the objective by step, the last one at the end of the trial."""
 
 
 @dataclass
 class Simulation:
-    """A method, its trials so far, and what it decides next.
+    """A method with its trials, which asks for the next one.
 
-    ``ask`` and ``tell`` in turn; or ``simulate`` for a whole run. Where trials run side by side,
-    ``start`` says which do.
+    Call ``ask`` and ``tell`` in turn, and ``start`` for trials that run in parallel. ``simulate``
+    does a whole run.
 
     Raises:
-        InputError: For fields of another kind, trials that are not numbered from 0 in order or have
-            an outcome that is not to be learned from, or what ``Method.check`` refuses.
+        InputError: If a field has the wrong type, trials are not numbered from 0 in order, an
+            outcome is not observed, or ``Method.check`` refuses the problem.
     """
 
     method: Method
     """The method."""
 
     space: Space
-    """The search space, as ``Space.of`` makes it; parameters that the method hides are hidden."""
+    """Search space from ``Space.of``, with the ``hidden`` parameters of the method."""
 
     minimize: bool = False
-    """Direction of the objective."""
+    """True if smaller values of the objective are better."""
 
     hyperparameters: FixedHyperparameters | ModelOptions | None = None
-    """What to model the objective with; None for the method's own model."""
+    """Model of the objective; None for the method's own."""
 
     trials: list[PastTrial] = field(default_factory=list)
     """The trials so far."""
 
     constraints: Sequence[OutcomeConstraint] = ()
-    """Bounds on further outcomes, which are modelled by the method's own model."""
+    """Outcome constraints, which have the method's own model."""
 
     def __post_init__(self) -> None:
         instance_of(self.method, "method", Method, "a method such as CostAware(...), no strategy")
@@ -120,13 +120,13 @@ class Simulation:
         self._loop.check(self.problem())
 
     def problem(self, fixed: Row | None = None) -> Problem:
-        """Return what the next decision is made from.
+        """Return the inputs of the next decision.
 
         Args:
-            fixed: Values of parameters that the next trial has, by name; None for none.
+            fixed: Values of parameters to fix, by name; None for none.
 
         Raises:
-            InputError: If ``fixed`` names no parameter, or none of its values.
+            InputError: If ``fixed`` has an unknown name or an invalid value.
         """
         fixed, bounded = dict(fixed or {}), [bound.metric for bound in self.constraints]
         check_fixed(fixed, self.space.parameters, self.space.order)
@@ -147,18 +147,18 @@ class Simulation:
         )
 
     def ask(self, fixed: Row | None = None) -> Decision | Stop:
-        """Return the next trial, or that there should be none.
+        """Return the next trial, or a stop.
 
         Args:
-            fixed: Values of parameters that the trial has, by name; None for none.
+            fixed: Values of parameters to fix, by name; None for none.
 
         Raises:
-            InputError: If what the method learns from is missing, or as of ``problem``.
+            InputError: If the method lacks data, or as in ``problem``.
         """
         return self._loop.ask(self.problem(fixed))
 
     def start(self, decision: Decision) -> PastTrial:
-        """Record a trial that runs: the next decisions are made beside it.
+        """Record a trial that runs, so that later decisions take it as pending.
 
         Args:
             decision: The trial.
@@ -167,7 +167,7 @@ class Simulation:
             The trial, whose index ``tell`` takes.
 
         Raises:
-            InputError: For what is no decision, or parameters that are none of the space.
+            InputError: If ``decision`` is not a ``Decision`` on a trial of the space.
         """
         instance_of(decision, "decision", Decision, "a Decision, as ask gives it")
         self._check_row(decision.parameters, "parameters", is_whole=True)
@@ -177,17 +177,17 @@ class Simulation:
         return trial
 
     def tell(self, decision: Decision, outcome: Outcome, index: int | None = None) -> PastTrial:
-        """Record a trial with what came of it.
+        """Record a trial with its outcome.
 
         Args:
-            decision: The trial, as ``ask`` gave it.
-            outcome: What came of it.
-            index: Index of a trial that ``start`` has recorded; None for one that it has not.
+            decision: The trial, from ``ask``.
+            outcome: Its outcome.
+            index: Index from ``start``; None for a trial that was not started by it.
 
         Raises:
-            InputError: For what is no decision or no ``Outcome``, parameters that are none of the
-                space, a value or step that is not finite, a cost below zero, realised inputs that
-                are none of the space, or what ``Method.check_trial`` refuses; nothing is recorded.
+            InputError: If an argument has the wrong type, parameters or realized inputs are not of
+                the space, a value or step is not finite, the cost is negative, or
+                ``Method.check_trial`` refuses it. Nothing is recorded then.
         """
         instance_of(decision, "decision", Decision, "a Decision, as ask gives it")
         instance_of(outcome, "outcome", Outcome, "an Outcome, such as Outcome(0.5)")
@@ -230,7 +230,7 @@ class Simulation:
         return trial
 
     def recommend(self) -> Best:
-        """What to deploy.
+        """Return what to deploy.
 
         Raises:
             InputError: If no trial has an outcome.
@@ -241,11 +241,11 @@ class Simulation:
 
     @property
     def ledger(self) -> tuple[LedgerEntry, ...]:
-        """What each trial was charged."""
+        """Charges of all trials."""
         return ledger_of(self.trials, self.method)
 
     def _check_row(self, row: Row, what: str, is_whole: bool = False) -> None:
-        """Refuse values, and names, that no model of the space takes; bounds need not be kept."""
+        """Refuse names and values that are not of the space; ranges need not be satisfied."""
         known = {**self.space.parameters, **(self.space.hidden if is_whole else {})}
         if is_whole and row.keys() != known.keys():
             raise InputError(f"{what}: got {dict(row)}; expected a value of each of {[*known]}.")
@@ -277,16 +277,16 @@ def simulate(
         method: The method.
         space: The search space.
         run: The function, of a trial's parameterization and whether it is to be measured.
-        num_trials: The most trials.
-        minimize: Direction of the objective.
-        hyperparameters: Given instead of fitted; None for the method's own model.
-        constraints: Bounds on further outcomes, which ``run`` gives among its metrics.
+        num_trials: Largest number of trials.
+        minimize: True if smaller values of the objective are better.
+        hyperparameters: Model of the objective; None for the method's own.
+        constraints: Outcome constraints, whose metrics ``run`` returns.
 
     Returns:
-        The simulation with its trials, which can go on.
+        The simulation with its trials, which can be continued.
 
     Raises:
-        InputError: If ``num_trials`` is no integer >= 0, or as of ``Simulation``.
+        InputError: If ``num_trials`` is not an integer >= 0, or as in ``Simulation``.
     """
     most = integer_at_least(num_trials, 0, "num_trials")
     simulation = Simulation(method, space, minimize, hyperparameters, constraints=constraints)

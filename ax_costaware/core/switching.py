@@ -1,13 +1,14 @@
-"""Switching costs: of setting a trial otherwise than the trial before it.
+"""Switching costs in an experiment: which trial was before, and what changes after it.
 
-The trial before is the one that was started last: of the trials so far and of the decisions of the
-same batch the last one. It is read from the history, so that a decision replays. One that failed
-counts, for the machine was set; one that never ran does not, nor does one of the past that was
-attached without charge; before the first one nothing was set, and nothing is switched.
+The trial before is the last one in order of the trials, and then of earlier decisions of the batch.
 
-A switching cost is a step: nothing where a parameter stays as it is, and the same wherever it
-goes. A search by gradients never finds the same value, so what a trial could keep of the one before
-is searched besides.
+- Failed trials count, since the equipment was set.
+- Trials that never ran do not count, nor do past data that were attached without charge.
+- The first trial has no switching cost.
+
+A switching cost is a step: zero if a parameter keeps its value, and constant otherwise. Gradients
+do not lead to the value to keep. Optimizers therefore also search the subspaces in which some
+settings are kept, see ``kept_settings``.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ if TYPE_CHECKING:
     from ax_costaware.core.problem import Problem
     from ax_costaware.costs import ControlSet
 
-_MOST_SUBSETS = 3
-"""Parameters of which every subset is tried as what a trial keeps; of more, each and all."""
+_MAX_SUBSETS = 3
+"""Number of parameters up to which every subset of them may be kept."""
 
 
 def settings_of(trial: PastTrial, method: Budgeted) -> Row:
-    """What a trial sets of what costs to be changed, by name; nothing of what it does not name."""
+    """Return the values that a trial sets of parameters with a switching cost, by name."""
     cost = method.switching_cost
     if cost is None:
         return {}
@@ -48,11 +49,11 @@ def settings_of(trial: PastTrial, method: Budgeted) -> Row:
 
 
 def switching_costs(trials: Sequence[PastTrial], method: Budgeted) -> list[float]:
-    """What it cost each trial to set other values than in the one before.
+    """Return the switching cost of each trial from the one before.
 
     Args:
         trials: All trials, by increasing index.
-        method: Gives the switching costs, and what a trial sets.
+        method: Has the switching costs and the control sets.
     """
     cost, found, before = method.switching_cost, [0.0] * len(trials), None
     for i, trial in enumerate(trials if cost is not None else ()):
@@ -64,7 +65,7 @@ def switching_costs(trials: Sequence[PastTrial], method: Budgeted) -> list[float
 
 
 def settings_before(problem: Problem, method: Budgeted) -> Row | None:
-    """What the trial before the next one set of what costs to be changed; None if there is none."""
+    """Return ``settings_of`` the trial before the next one; None if there is none."""
     for row in reversed(problem.earlier_in_batch):
         return settings_of(PastTrial(problem.next_index, row), method)
     for trial in reversed(problem.trials):
@@ -74,7 +75,7 @@ def settings_before(problem: Problem, method: Budgeted) -> Row | None:
 
 
 def switching_cost(problem: Problem, method: Budgeted, row: Row) -> float:
-    """What it costs to set a parameterization next."""
+    """Return the switching cost of the next trial at a parameterization."""
     cost = method.switching_cost
     if cost is None:
         return 0.0
@@ -85,14 +86,17 @@ def switching_cost(problem: Problem, method: Budgeted, row: Row) -> float:
 def kept_settings(
     problem: Problem, method: Budgeted, among: Sequence[str] | None = None
 ) -> list[dict[str, Value]]:
-    """What the next trial could keep of the one before, by name, from the fewest parameters on.
+    """Return settings of the trial before that the next one could keep, smallest subsets first.
 
-    Every subset of up to three parameters; of more than that each on its own, and all.
+    All subsets of up to three parameters; of more parameters each alone, and all together.
 
     Args:
-        problem: What is decided from.
-        method: Gives the switching costs.
-        among: The parameters that the next trial sets; None for all.
+        problem: Inputs of the decision.
+        method: Has the switching costs.
+        among: Names of the parameters that the next trial sets; None for all.
+
+    Returns:
+        Values by name, for each subset.
     """
     before = settings_before(problem, method) or {}
     columns = problem.space.columns
@@ -104,16 +108,16 @@ def kept_settings(
         and name not in problem.fixed
         and takes(columns[name].parameter, value)
     ]
-    many = len(names) > _MOST_SUBSETS
+    many = len(names) > _MAX_SUBSETS
     sizes = (1, len(names)) if many else range(1, len(names) + 1)
     return [{n: before[n] for n in kept} for size in sizes for kept in combinations(names, size)]
 
 
 def costs_left_out(trials: Sequence[int]) -> list[str]:
-    """That costs of some trials say nothing, as a sentence for the log; nothing of none.
+    """Return the sentence for the log that the costs of trials are ignored; none without trials.
 
-    Each was more than its switching cost when it was reported, or it would have been refused; but a
-    trial before it may have been excluded since, or been given up.
+    Their costs are not above their switching costs. This is checked when a cost is reported, but
+    the trial before may have been excluded or abandoned since.
     """
     return [
         f"The costs of trials {list(trials)} are left out of what is learned: each is no more than "
@@ -123,10 +127,10 @@ def costs_left_out(trials: Sequence[int]) -> list[str]:
 
 
 def check_switching_cost(problem: Problem, method: Budgeted) -> None:
-    """Check that what costs to be changed are parameters of the experiment that trials set.
+    """Refuse switching costs of names that are no parameters, or that no control set sets.
 
     Raises:
-        InputError: By the name of the first that is none.
+        InputError: With the first such name.
     """
     cost, candidates = method.switching_cost, method.candidates()
     for name in () if cost is None else cost.names:
@@ -149,17 +153,17 @@ def next_cost(
     control_set: ControlSet | None = None,
     resumable: Tensor | None = None,
 ) -> CostOfTrial:
-    """Return the cost of the next trial at points of the model's space, all included.
+    """Return the total cost of the next trial as a function of points of the model's space.
 
     Args:
-        method: Gives the switching costs.
-        problem: What is decided from.
-        costs: Cost without what depends on earlier trials; None: ``method.trial_costs``.
-        control_set: The control set of the trial; None: it sets every parameter.
+        method: Has the switching costs.
+        problem: Inputs of the decision.
+        costs: Cost without switching costs; None for ``method.trial_costs``.
+        control_set: Control set of the trial; None if it sets every parameter.
         resumable: ``k x d`` points of trials that it may resume; None for none.
 
     Raises:
-        InputError: If what costs are learned from is none.
+        InputError: If a reported cost cannot be learned from.
     """
     base = method.trial_costs(problem) if costs is None else costs
     assert base is not None

@@ -1,4 +1,4 @@
-"""When trials are, past and to come, for a method whose model sees the time."""
+"""Times of trials, past and future, for a method whose model sees the time."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from itertools import pairwise
 
 @dataclass(frozen=True)
 class TrialTimes:
-    """The times of the trials, past and to come, in the user's own unit of time.
+    """Times of trials, past and future, in the user's unit.
 
-    Time is the index of a trial, or what is reported under a metric: a round, a number of training
-    steps, hours by the clock. Then a trial that has not reported its time yet is placed after the
-    last one that has, by the median step of time from trial to trial.
+    The time is the trial's index, or the value of a metric such as a round or the hours by the
+    clock. A trial without a reported time is extrapolated from the last one with a time, by the
+    median step from trial to trial.
     """
 
     reported: Mapping[int, float] | None
-    """Times by trial index as they were reported; None where the index itself is the time."""
+    """Reported times by trial index; None if the index is the time."""
 
     next_trial: int
-    """Index that the next trial will have."""
+    """Index of the next trial."""
 
     @property
     def now(self) -> float:
-        """The time of the next trial."""
+        """Time of the next trial."""
         return self[self.next_trial]
 
     def __getitem__(self, trial_index: int) -> float:
-        """The time of a trial, which need not exist yet: reported, or else estimated."""
+        """Return the reported or else extrapolated time of a trial, which may be a future one."""
         reported = self.reported
         if reported is None:
             return float(trial_index)
@@ -42,5 +42,5 @@ class TrialTimes:
         last_index, last_time = ordered[-1]
         step = statistics.median(steps) if steps else 0.0
         expected = last_time + (trial_index - last_index) * step
-        # A trial whose report is late was not before what has been reported since.
+        # A trial with a late report is placed no earlier than any that has reported.
         return max(expected, *reported.values())
