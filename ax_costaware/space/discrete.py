@@ -1,8 +1,9 @@
-"""Values of integers and choices that linear constraints leave room for.
+"""Feasible values of integers and choices under linear constraints.
 
-Where numbers have to sum to ten, hardly any point of the box is valid, and a valid one has no valid
-neighbor in any single column. So points are put together column by column, without those that no
-values of the other columns complete, and a search moves two columns at once.
+If integers have to sum to ten, hardly any point of the box is feasible, and no feasible point has a
+feasible neighbor that differs in one column. Therefore points are enumerated column by column, and
+partial points that no values of the other columns complete are dropped (branch and bound). A search
+moves two columns at once.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from torch import Tensor
 from ax_costaware.space.elimination import LinearConstraints
 
 Discrete: TypeAlias = Sequence[tuple[tuple[int, ...], Tensor]]
-"""Columns that jointly take a row of values, with the rows."""
+"""Blocks of columns, each with the rows of values that it can take."""
 
-_AT_ONCE = 2**18
-"""Rows that are looked at together, at most."""
+_MAX_ROWS = 2**18
+"""Largest number of partial points in memory."""
 
 _STEPS = (-3, -2, -1, 1, 2, 3)
-"""How many values on the first of two columns moves: with weights of 2 and 3 two or three."""
+"""Moves of the first of two columns, in values. Weights of 2 and 3 need two or three."""
 
 
 def satisfied(X: Tensor, constraints: LinearConstraints) -> Tensor:
-    """Which rows of a ``p x d``-tensor satisfy linear constraints, but for rounding."""
+    """Return a mask of the ``p x d`` points that satisfy linear constraints, to rounding."""
     holds = torch.ones(len(X), dtype=torch.bool, device=X.device)
     for index, coefficients, rhs in constraints:
         holds &= X[:, index] @ coefficients.to(X) >= rhs - 1e-9 * (1.0 + abs(rhs))
@@ -40,19 +41,19 @@ def combinations(
     most: int,
     generator: torch.Generator | None = None,
 ) -> Tensor | None:
-    """Points whose discrete columns leave room for the constraints.
+    """Return points whose discrete columns can be completed to feasible points.
 
     Args:
         blocks: ``(columns, values)`` pairs: these columns jointly take a row of ``values``.
-        bounds: ``2 x d`` bounds of the columns. Columns of no block may be anywhere in between.
+        bounds: ``2 x d`` bounds of the columns. Other columns have all values in between.
         constraints: ``(indices, coefficients, rhs)`` with
             ``sum_i coefficients_i x[indices_i] >= rhs``.
-        most: The largest number of points.
-        generator: Draws some of the points where there are more.
+        most: Largest number of points.
+        generator: Generator to sample the points if there are more; None not to sample.
 
     Returns:
-        ``n x d`` different points, with columns of no block at their lower bound. None if there
-        are more than ``most`` and no ``generator``, or if a constraint leaves too many to look at.
+        ``n x d`` distinct points, with other columns at their lower bound. None if there are more
+        than ``most``, or too many partial points, and no ``generator``.
     """
     weights = bounds.new_zeros(len(constraints), bounds.shape[-1])
     for row, (index, coefficients, _) in zip(weights, constraints, strict=True):
@@ -70,7 +71,7 @@ def combinations(
             return bounds.new_empty(0, bounds.shape[-1])
         highest[:, at] = (values @ weights[:, at].T).amax(dim=0).unsqueeze(-1) / len(at)
         left.append((at, values))
-    # What constraints read comes first: the number of points only grows by the others.
+    # Constrained blocks come first, since unconstrained ones only multiply the number of points.
     left.sort(key=lambda block: not bool(weights[:, block[0]].any()))
 
     points = bounds[:1].clone()
@@ -78,9 +79,9 @@ def combinations(
     room = highest.sum(dim=-1)
     for at, values in left:
         free = not bool(weights[:, at].any())
-        if generator is None and len(points) * len(values) > (most if free else _AT_ONCE):
+        if generator is None and len(points) * len(values) > (most if free else _MAX_ROWS):
             return None
-        points, sums = _some((points, sums), max(_AT_ONCE // len(values), 1), generator)
+        points, sums = _some((points, sums), max(_MAX_ROWS // len(values), 1), generator)
         terms = (values @ weights[:, at].T).repeat(len(points), 1)
         sums = sums.repeat_interleave(len(values), dim=0) + terms
         room = room - highest[:, at].sum(dim=-1)
@@ -96,7 +97,7 @@ def combinations(
 def _some(
     rows: tuple[Tensor, ...], most: int, generator: torch.Generator | None
 ) -> tuple[Tensor, ...]:
-    """At most so many rows of some tensors, the same of each."""
+    """Return at most ``most`` rows of tensors, the same random rows of each."""
     if generator is None or len(rows[0]) <= most:
         return rows
     pick = torch.randperm(len(rows[0]), generator=generator)[:most]
@@ -104,7 +105,7 @@ def _some(
 
 
 def read(blocks: Discrete, constraints: LinearConstraints) -> Discrete:
-    """The blocks that constraints read."""
+    """Return the blocks with a constrained column."""
     columns = {column for index, _, _ in constraints for column in index.tolist()}
     return [block for block in blocks if not columns.isdisjoint(block[0])]
 
@@ -116,16 +117,17 @@ def exchanges(
     constraints: LinearConstraints,
     held: Collection[int] = (),
 ) -> Tensor:
-    """Valid points that differ from others in two columns which a constraint reads.
+    """Return feasible neighbors of points that differ in two columns of one constraint.
 
-    A number moves some values on, and another one to the values around where the sum stays.
+    The first, discrete column moves by up to three values. The second one is set such that the
+    sum stays the same, or to the two nearest values.
 
     Args:
         X: ``n x d`` points.
-        blocks: As of ``combinations``; both columns of no block and integers may be the second.
-        bounds: As of ``combinations``.
-        constraints: As of ``combinations``.
-        held: Columns that stay.
+        blocks: As in ``combinations``. The second column may be discrete or real.
+        bounds: As in ``combinations``.
+        constraints: As in ``combinations``.
+        held: Columns that do not move.
 
     Returns:
         ``m x d`` points.
@@ -153,7 +155,7 @@ def exchanges(
 def _exchanged(
     X: Tensor, grids: dict[int, Tensor], bounds: Tensor, i: int, j: int, ratio: float
 ) -> Tensor:
-    """Points with column ``i`` some values on, and ``j`` where the sum stays, or next to that."""
+    """Return points with column ``i`` moved, and ``j`` set such that the sum stays nearly."""
     grid, steps = grids[i], torch.tensor(_STEPS)
     at = (X[:, i].unsqueeze(-1) - grid).abs().argmin(dim=-1)
     to = at.unsqueeze(-1) + steps.to(at)
@@ -166,7 +168,7 @@ def _exchanged(
         rows[:, j] = target.clamp(bounds[0, j], bounds[1, j])
         return rows
     others = grids[j]
-    # A little further, so that rounding leaves a value what it is.
+    # The tolerance keeps a target that is a value of the grid, despite rounding.
     after = torch.searchsorted(others, target - 1e-9 * (1.0 + target.abs()))
     ends = []
     for place in (after - 1, after):

@@ -1,10 +1,10 @@
-r"""Equality constraints by elimination: columns that are determined by others.
+r"""Equality constraints by elimination of columns.
 
-Of linear equations :math:`A x = b` as many columns as there are equations are affine functions of
-the others, their sources. A search moves the sources, within inequality constraints that keep the
-determined columns within their bounds, and a point is completed before anything looks at it: models
-see all columns. So whatever takes inequality constraints takes equality constraints, too, and they
-hold to rounding.
+Linear equations :math:`A x = b` determine as many columns as there are equations, as affine
+functions of the other columns, their sources. A search moves the sources. Inequality constraints on
+them keep the determined columns within their bounds. Points are completed before a model or a cost
+sees them. Equality constraints therefore hold to rounding wherever inequality constraints are
+supported.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from torch import Tensor
 from ax_costaware.exceptions import InputError
 
 LinearConstraints: TypeAlias = Sequence[tuple[Tensor, Tensor, float]]
-"""``(indices, coefficients, rhs)`` of sums that are at least a number, or equal to it."""
+"""``(indices, coefficients, rhs)``: ``sum_i coefficients_i x[indices_i] >= rhs``, or ``== rhs``."""
 
-# Coefficients, right-hand sides and room below this part of their scale are zero but for rounding.
+# Relative size below which coefficients, right-hand sides and interior width count as zero.
 _ZERO = 1e-9
 
-# Steps of hit-and-run: so many for each source, and at least so many. On the simplex of ten sources
-# the standard deviation of a coordinate is then within five per cent of that of the uniform law.
+# Hit-and-run steps per source, and at least. On the simplex of ten sources the standard deviation
+# of a coordinate is then within 5 % of that of the uniform distribution.
 _STEPS_PER_SOURCE, _LEAST_STEPS = 10, 50
 
 _NO_ROOM = "they contradict each other, or leave no room within the bounds."
@@ -37,16 +37,15 @@ _NO_ROOM = "they contradict each other, or leave no room within the bounds."
 
 @dataclass(frozen=True, eq=False)
 class Elimination:
-    """Columns that linear equations determine, and where the others may be.
+    """Columns that linear equations determine: ``x[columns] = weights @ x + offsets``.
 
     Attributes:
-        columns: The ``k`` columns that are determined.
-        weights: ``k x d``: by how much each of them grows with every column.
-        offsets: ``k`` values of them where all other columns are zero.
+        columns: The ``k`` determined columns.
+        weights: ``k x d`` coefficients, zero for determined columns.
+        offsets: ``k`` constants.
         bounds: ``2 x d`` bounds of all columns.
-        constraints: ``(indices, coefficients, rhs)`` with
-            ``sum_i coefficients_i x[indices_i] >= rhs``: of other columns only, and such that the
-            determined ones are within their bounds.
+        constraints: Inequality constraints ``(indices, coefficients, rhs)`` on the other columns,
+            including the bounds of the determined ones.
     """
 
     columns: tuple[int, ...]
@@ -59,13 +58,13 @@ class Elimination:
     def of(
         equalities: LinearConstraints, bounds: Tensor, inequalities: LinearConstraints = ()
     ) -> Elimination:
-        """Solve equations for as many columns.
+        """Solve the equations for as many columns, by Gauss-Jordan elimination.
 
         Args:
             equalities: ``(indices, coefficients, rhs)`` with
                 ``sum_i coefficients_i x[indices_i] == rhs``.
             bounds: ``2 x d`` bounds of the columns.
-            inequalities: The same with ``>= rhs``, of any columns.
+            inequalities: The same with ``>= rhs``, on any columns.
 
         Raises:
             InputError: If the equations contradict each other, or leave no room within the bounds.
@@ -73,12 +72,12 @@ class Elimination:
         rows = torch.stack([_dense(c, bounds) for c in equalities]).double().cpu().numpy()
         widths = (bounds[1] - bounds[0]).double().cpu().numpy()
         moves = np.abs(rows[:, :-1] * widths).max(axis=1, keepdims=True)
-        # Powers of two, which leave simple numbers as they are.
+        # Rows are scaled by powers of two, so that integer coefficients stay exact.
         rows *= 0.5 ** np.floor(np.log2(np.where(moves > 0, moves, 1.0)))
         columns: list[int] = []
         solved: list[int] = []
         for i, row in enumerate(rows):
-            # The column that moves the equation most: its own errors are then the smallest.
+            # Pivot: the column that varies the sum most has the smallest rounding errors.
             column = int(np.abs(row[:-1] * widths).argmax())
             if abs(row[column] * widths[column]) <= _ZERO:
                 if abs(row[-1]) > _ZERO:
@@ -110,26 +109,25 @@ class Elimination:
 
     @cached_property
     def sources(self) -> list[int]:
-        """The columns that determine the others."""
+        """Columns on which the determined ones depend."""
         return self.weights.any(dim=0).nonzero().flatten().tolist()
 
     def complete(self, X: Tensor) -> Tensor:
-        """Points ``... x d`` with the columns that the others determine, differentiable."""
+        """Return points ``... x d`` with the determined columns set, differentiable."""
         values = X @ self.weights.to(X).T + self.offsets.to(X)
         index = torch.tensor(self.columns, dtype=torch.long, device=X.device)
         return X.index_copy(-1, index, values)
 
     def spread(self, X: Tensor, seed: int, part: Tensor | None = None) -> Tensor:
-        """Points with other sources, which are spread over all that the constraints allow.
+        """Return points with sources sampled uniformly from the feasible polytope.
 
-        By hit-and-run (Smith 1984), each point from a chain of its own: a thousand chains in step
-        take a tenth of the time of BoTorch's sampler, which thins one, and depend on each other
-        less.
+        Hit-and-run (Smith 1984) with a chain per point. A thousand vectorized chains take a tenth
+        of the time of BoTorch's sampler, which thins one chain, and are less correlated.
 
         Args:
             X: ``n x d`` points, whose other columns stay.
             seed: Seed of the chains.
-            part: ``n`` parts of the way to the new points that are gone; None: all of it.
+            part: ``n`` weights in [0, 1] of the new sources, against the old ones; None for one.
         """
         sources, generator = self.sources, torch.Generator().manual_seed(seed)
         A, b = self._polytope
@@ -152,7 +150,7 @@ class Elimination:
 
     @cached_property
     def _polytope(self) -> tuple[Tensor, Tensor]:
-        """``A`` and ``b``: the sources, in units of their bounds, have ``A u <= b``; on the CPU."""
+        """``A`` and ``b`` of the polytope ``A u <= b`` of sources scaled to [0, 1]; on the CPU."""
         sources, bounds = self.sources, self.bounds.double().cpu()
         eye, ends = torch.eye(len(sources)).double(), torch.tensor([[1.0], [0.0]]).double()
         rows = [
@@ -169,7 +167,7 @@ class Elimination:
 
     @cached_property
     def _centre(self) -> Tensor | None:
-        """Sources well within the constraints, in units of their bounds; None without room."""
+        """Interior point of the polytope; None if it has no interior."""
         A, b = self._polytope
         if not self.sources:
             return b[:0] if bool((b >= -_ZERO).all()) else None
@@ -181,7 +179,7 @@ class Elimination:
 
 
 def _dense(constraint: tuple[Tensor, Tensor, float], bounds: Tensor) -> Tensor:
-    """Coefficients of all columns, and the right-hand side: ``d + 1``."""
+    """Return the coefficients of all columns and the right-hand side, ``d + 1``."""
     indices, coefficients, rhs = constraint
     row = bounds.new_zeros(bounds.shape[-1] + 1)
     row[indices.to(row.device)] = coefficients.to(row)
@@ -190,7 +188,7 @@ def _dense(constraint: tuple[Tensor, Tensor, float], bounds: Tensor) -> Tensor:
 
 
 def _each(rows: Tensor, rhs: Tensor) -> LinearConstraints:
-    """Rows of coefficients as constraints, without columns that cancel but for rounding."""
+    """Return rows of coefficients as constraints, without columns that cancel to rounding."""
     found = []
     for row, least in zip(rows, rhs.tolist(), strict=True):
         (indices,) = (row.abs() > 1e-12 * row.abs().max()).nonzero(as_tuple=True)
@@ -199,7 +197,7 @@ def _each(rows: Tensor, rhs: Tensor) -> LinearConstraints:
 
 
 def _binds(constraint: tuple[Tensor, Tensor, float], bounds: Tensor) -> bool:
-    """Whether some point within the bounds does not satisfy a constraint."""
+    """True if some point within the bounds violates a constraint."""
     indices, coefficients, rhs = constraint
     least = float(torch.minimum(*(coefficients * bounds[:, indices])).sum())
     return least < rhs - 1e-12 * (1.0 + abs(rhs))

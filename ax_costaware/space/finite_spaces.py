@@ -1,4 +1,4 @@
-"""Spaces of finitely many points: all of them, and those that were not tried."""
+"""Finite search spaces: enumeration, and points that were not tried."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from ax_costaware.space.discrete import combinations
 from ax_costaware.space.space import Space
 
 ALL_POINTS = 4096
-"""A space of no more valid points is searched by looking at all of them."""
+"""Number of valid points up to which a space is enumerated."""
 
 _ROUNDING = 1e-12
-"""Relative difference of logarithms of one number that were computed in two ways."""
+"""Relative tolerance of equal values, such as one logarithm computed in two ways."""
 
 
 def all_points(space: Space, fixed: Mapping[int, float] | None = None) -> Tensor | None:
-    """All points of a space that meet its constraints, ``n x d``; None where there are too many.
+    """Return all points of a space that satisfy its constraints, ``n x d``; None if too many.
 
     Args:
         space: The space.
-        fixed: Values of columns that are held.
+        fixed: Values of columns to hold.
     """
     fixed = fixed or {}
     blocks, bounds = space.discrete_but(fixed)
@@ -36,24 +36,24 @@ def all_points(space: Space, fixed: Mapping[int, float] | None = None) -> Tensor
 
 
 def starts_of(space: Space, n: int, seed: int, fixed: Mapping[int, float]) -> Tensor:
-    """Points from which to search: all of a space of few, or else quasi-random ones.
+    """Return points from which to search: all of a small finite space, else quasi-random ones.
 
     Args:
         space: The space.
-        n: How many quasi-random ones to look for.
+        n: Number of quasi-random points.
         seed: Their seed.
-        fixed: Values of columns that are held.
+        fixed: Values of columns to hold.
     """
     points = all_points(space, fixed)
     return space.sobol_points(n, seed, fixed) if points is None else points
 
 
 def is_untried(points: Tensor, tried: Tensor) -> Tensor:
-    """Which of ``n x d`` points are none of ``m x d`` others, but for rounding."""
+    """Return a mask of the ``n x d`` points that equal none of ``m x d`` others, to rounding."""
     apart = (points.unsqueeze(1) - tried).abs() > _ROUNDING * tried.abs()
     return apart.any(dim=-1).all(dim=-1)
 
 
 def untried(points: Tensor, tried: Tensor) -> Tensor:
-    """Those of ``n x d`` points that are none of ``m x d`` others, but for rounding."""
+    """Return the ``n x d`` points that equal none of ``m x d`` others, to rounding."""
     return points[is_untried(points, tried)]

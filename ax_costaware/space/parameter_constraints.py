@@ -1,4 +1,4 @@
-"""Parameter constraints: which there can be, and sums that are bounded from both sides."""
+"""Parameter constraints: their checks, and equalities that Ax states as two inequalities."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.space.parameters import Choice, Fixed, Parameter, Range, Row
 
 WeightedSum: TypeAlias = tuple[Mapping[str, float], float]
-"""Weights of raw values by name, and the number that their sum is compared with."""
+"""Weights of raw values by name, and the number to which their sum is compared."""
 
 ROUNDING = 5e-9
-"""What a sum with integers or choices may be over its limit, of which BoTorch forgives nothing."""
+"""Tolerance added to a limit on integers or choices, since BoTorch has none for them."""
 
-_LEAST_SIZE = 1e-3
-"""How much a sum varies at least, beside a tolerance of 1e-8."""
+_MIN_VARIATION = 1e-3
+"""Smallest variation of a sum for which an absolute tolerance of 1e-8 is negligible."""
 
 
 def sums_and_equalities(
@@ -24,18 +24,19 @@ def sums_and_equalities(
     sums: Sequence[WeightedSum],
     equalities: Sequence[WeightedSum],
 ) -> tuple[list[WeightedSum], list[WeightedSum]]:
-    """Parameter constraints of both kinds.
+    """Return inequality and equality constraints.
 
-    A sum of real numbers that is at most and at least the same number is equal to it: Ax's Client
-    takes inequalities only.
+    Ax's Client takes inequalities only. Two of them that bound a sum of real numbers by the same
+    number from both sides are an equality.
 
     Args:
         parameters: All parameters, by name.
-        sums: Inequalities: what a sum is at most.
-        equalities: What a sum is.
+        sums: Inequalities ``sum <= limit``.
+        equalities: Equalities ``sum == value``.
 
     Raises:
-        InputError: If one reads what is no number on a linear scale, an equality no real one.
+        InputError: If a constraint is on a parameter that is not a number on a linear scale, or an
+            equality on one that is not real.
     """
     for each in sums:
         for name in each[0]:
@@ -51,7 +52,7 @@ def sums_and_equalities(
             continue
         read = [parameters[name] for name in weights]
         is_real = any(isinstance(p, Range) and _is_continuous(p) for p in read)
-        # Of integers alone there are points to draw.
+        # Sums of integers alone stay inequalities: their points can be enumerated.
         if is_real or not any(map(_reason_against, read)):
             rest.remove((weights, limit))
             rest.remove(opposite)
@@ -68,13 +69,13 @@ def sums_and_equalities(
 
 
 def opposite_of(constraint: WeightedSum) -> WeightedSum:
-    """That a sum is at least what it is at most; with both it is that."""
+    """Return the constraint ``sum >= limit`` of ``sum <= limit``, as a constraint from above."""
     weights, limit = constraint
     return {name: -weight for name, weight in weights.items()}, -limit
 
 
 def _in_size(constraint: WeightedSum, parameters: Mapping[str, Parameter]) -> WeightedSum:
-    """A constraint whose tolerance counts for little: a sum that varies by little is multiplied."""
+    """Scale a sum that varies little, so that an absolute tolerance is negligible for it."""
     weights, value = constraint
     ranges = {name: parameters[name] for name in weights}
     varies = sum(
@@ -82,7 +83,7 @@ def _in_size(constraint: WeightedSum, parameters: Mapping[str, Parameter]) -> We
         for name, p in ranges.items()
         if not isinstance(p, Fixed)
     )
-    if not 0 < varies < _LEAST_SIZE:
+    if not 0 < varies < _MIN_VARIATION:
         return constraint
     return {name: weight / varies for name, weight in weights.items()}, value / varies
 
@@ -90,15 +91,15 @@ def _in_size(constraint: WeightedSum, parameters: Mapping[str, Parameter]) -> We
 def check_room(
     parameters: Mapping[str, Parameter], sums: Sequence[WeightedSum], fixed: Row
 ) -> None:
-    """Refuse what is fixed where it leaves nothing of the bounds that keeps to an inequality.
+    """Refuse fixed values with which no point within the bounds satisfies an inequality.
 
     Args:
         parameters: All parameters, by name.
-        sums: Inequalities: what a sum is at most.
-        fixed: Parameters that are fixed, with their values.
+        sums: Inequalities ``sum <= limit``.
+        fixed: Fixed values by name.
 
     Raises:
-        InputError: If a sum is more, whatever the others are.
+        InputError: If a sum is above its limit for all values of the other parameters.
     """
 
     def least(name: str, weight: float) -> float:
@@ -117,19 +118,19 @@ def check_room(
 
 
 def shown(constraint: WeightedSum, sign: str = "==") -> str:
-    """A constraint as it is written."""
+    """Return a constraint as text, such as ``"x + 2*y == 1"``."""
     weights, value = constraint
     terms = [name if weight == 1 else f"{weight:g}*{name}" for name, weight in weights.items()]
     return f"{' + '.join(terms)} {sign} {value:g}"
 
 
 def _is_continuous(parameter: Range) -> bool:
-    """Whether a range takes all values between its bounds."""
+    """True if a range has all real values between its bounds."""
     return not parameter.is_integer and parameter.digits is None
 
 
 def _reason_against(parameter: Parameter | None, is_equality: bool = True) -> str | None:
-    """Why a constraint cannot read a parameter; None if it can."""
+    """Return the reason why a constraint cannot be on a parameter, or None."""
     if parameter is None:
         return "is no parameter"
     if isinstance(parameter, Fixed):

@@ -1,7 +1,4 @@
-"""Parameters of an experiment as value objects, and as columns of a model.
-
-They are ranges of numbers, choices, and fixed ones.
-"""
+"""Parameters of an experiment as value objects, and as columns of a model."""
 
 from __future__ import annotations
 
@@ -27,49 +24,49 @@ Row: TypeAlias = Mapping[str, Value]
 """A parameterization in raw units, by the names of the parameters."""
 
 MOST_INTEGERS = 10_000
-"""An integer of more values is searched as if it were real."""
+"""Number of values of an integer from which on it is searched as a real number."""
 
 _MOST_ON_GRID = 1_000
-"""A number of few digits has no more values on its grid; one of more is searched as a real number,
+"""Number of values of a parameter with ``digits`` from which on it is searched as a real number,
 and rounded within the constraints."""
 
-_EMPTY = 1e-12
-"""Weight of a value whose one-hot column is zero, so that a block of zeros has a mean, too."""
+_MIN_WEIGHT = 1e-12
+"""Added weight of every value of a one-hot block, so that a block of zeros has a mean, too."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """A number between two bounds.
+    """A range of numbers.
 
     Raises:
-        InputError: If the bounds are not numbers up to 1e100, the lower one first, and above zero
-            on a log scale or between 0 and 1 on a logit scale, of which there is one at most; not
-            integers for an integer; or of more digits than ``digits``.
+        InputError: If ``-1e100 <= lower < upper <= 1e100`` does not hold; if there are two scales;
+            or if the bounds are not on the scale (> 0 for log, in (0, 1) for logit), are not whole
+            numbers for an integer, or have more digits than ``digits``.
     """
 
     is_numeric: ClassVar[bool] = True
-    """Whether raw values are numbers."""
+    """True if raw values are numbers."""
 
     name: str
     """Name of the parameter."""
 
     lower: float
-    """Its least value."""
+    """Lower bound."""
 
     upper: float
-    """Its greatest value."""
+    """Upper bound."""
 
     is_integer: bool = False
-    """Whether it takes whole numbers only."""
+    """True if its values are whole numbers."""
 
     log_scale: bool = False
-    """Whether the model sees its logarithm."""
+    """True if the model sees its logarithm."""
 
     logit_scale: bool = False
-    """Whether the model sees its logit."""
+    """True if the model sees its logit."""
 
     digits: int | None = None
-    """Digits after the point that trials have of it; None: all. The model sees what they have."""
+    """Decimals to which the values of trials are rounded; None for no rounding."""
 
     def __post_init__(self) -> None:
         nonempty_string(self.name, "name", "a string")
@@ -100,10 +97,7 @@ class Range:
 
     @property
     def step(self) -> float | None:
-        """Distance of the values: one of whole numbers, or that of few digits; None: a continuum.
-
-        A search keeps to such a grid.
-        """
+        """Distance of adjacent values on a grid that a search keeps to; None for real numbers."""
         if self.is_integer:
             return 1.0
         if self.digits is None or self._width_in_steps >= _MOST_ON_GRID:
@@ -116,12 +110,12 @@ class Range:
 
     @property
     def grid(self) -> tuple[float, ...] | None:
-        """All raw values; None where these are a continuum, or many."""
+        """All raw values; None for real numbers, or too many values."""
         values = self.values_up_to(MOST_INTEGERS)
         return None if values is None else tuple(float(str(v)) for v in values)
 
     def values_up_to(self, most: int) -> tuple[Value, ...] | None:
-        """The raw values, if they are on a grid and no more than ``most``; else None."""
+        """Return the raw values if they are on a grid and at most ``most``; else None."""
         if self.step is None or self._width_in_steps >= most:
             return None
         if self.is_integer:
@@ -130,7 +124,7 @@ class Range:
         return tuple(self.decode(self.lower + i * self.step) for i in places)
 
     def at(self, u: float) -> Value:
-        """The raw value at the fraction ``u`` in [0, 1) of the range, on its own scale."""
+        """Return the raw value at the fraction ``u`` in [0, 1) of the range, on its scale."""
         if self.is_integer and not self.log_scale:
             count = self.upper - self.lower + 1
             return min(math.floor(self.lower + u * count), int(self.upper))
@@ -139,18 +133,18 @@ class Range:
         return self.decode(float(value))
 
     def decode(self, column: float) -> Value:
-        """The valid raw value that is nearest to a number; a bound where rounding left it."""
+        """Return the valid raw value nearest to a number, and exact bounds despite rounding."""
         value = min(max(float(column), self.lower), self.upper)
         value = value if self.digits is None else round(value, self.digits)
         ends = (end for end in (self.lower, self.upper) if math.isclose(value, end, rel_tol=1e-12))
         return round(value) if self.is_integer else next(ends, value)
 
     def encode(self, value: Any) -> float:
-        """A raw value as a number, also one beyond the bounds."""
+        """Return a raw value as a number, even outside of the bounds."""
         return self._number(value, "value")
 
     def to_column(self, value: float) -> float:
-        """A raw value on the scale of the model, also one beyond the bounds.
+        """Return a raw value on the scale of the model, even outside of the bounds.
 
         Raises:
             InputError: If it is not on that scale.
@@ -167,13 +161,13 @@ class Range:
         return float(logit(value)) if self.logit_scale else float(value)
 
     def raw(self, column: Tensor) -> Tensor:
-        """Raw values on the scale of the model, back again, differentiable."""
+        """Return the raw values of numbers on the scale of the model, differentiable."""
         if self.log_scale:
             return torch.pow(10.0, column)
         return column.sigmoid() if self.logit_scale else column
 
     def nearest(self, column: Tensor, step: int = 0) -> Tensor:
-        """The scale of the model at the nearest values of the grid, or some steps from them."""
+        """Return the nearest grid values on the scale of the model, moved by ``step`` steps."""
         assert self.step is not None
         if self.is_integer:
             value = (self.raw(column).round() + step).clamp(self.lower, self.upper)
@@ -193,31 +187,30 @@ class Range:
 
 @dataclass(frozen=True)
 class Choice:
-    """One of several values.
+    """A choice of one of several values.
 
     Raises:
-        InputError: For values that are not all numbers or all strings or all booleans, one of them
-            twice, an order of values that are no numbers, or on a log scale not > 0, or a log scale
-            without an order.
+        InputError: If values are not distinct, or not all numbers, all strings or all booleans; if
+            ordered values are not numbers; or if a log scale has no order or values not > 0.
     """
 
     is_integer: ClassVar[bool] = False
-    """Whether it is a range of whole numbers: a choice says itself which there are."""
+    """False: a choice is no range of whole numbers."""
 
     name: str
     """Name of the parameter."""
 
     values: tuple[Value, ...]
-    """Its values."""
+    """All values."""
 
     is_ordered: bool = False
-    """Whether they are numbers on a scale."""
+    """True if values are numbers on a scale, which the model sees."""
 
     log_scale: bool = False
-    """Whether the model sees their logarithms."""
+    """True if the model sees their logarithms."""
 
     is_ranked: bool = False
-    """Whether they are no numbers, but have an order: then the model sees their positions."""
+    """True if values are not numbers but have an order, and the model sees their positions."""
 
     def __post_init__(self) -> None:
         nonempty_string(self.name, "name", "a string")
@@ -238,29 +231,29 @@ class Choice:
 
     @property
     def is_numeric(self) -> bool:
-        """Whether raw values are numbers."""
+        """True if raw values are numbers."""
         return _kind(self.values[0]) is float
 
     @property
     def grid(self) -> tuple[float, ...]:
-        """The values as numbers: themselves if they are ordered, else their positions."""
+        """Values as numbers: themselves if they are ordered, else their positions."""
         if self.is_ordered:
             return tuple(float(str(v)) for v in self.values)
         return tuple(float(i) for i in range(len(self.values)))
 
     @property
     def lower(self) -> float:
-        """The least number of ``grid``."""
+        """Smallest number of ``grid``."""
         return self.grid[0]
 
     @property
     def upper(self) -> float:
-        """The greatest number of ``grid``."""
+        """Largest number of ``grid``."""
         return self.grid[-1]
 
     @cached_property
     def codes(self) -> Tensor:
-        """The columns of a model for each value, ``m x k``: a number if ordered, else one-hot."""
+        """Columns of the model for each value, ``m x k``: a number if ordered, else one-hot."""
         if len(self.values) < 2:
             what = f"{self.name!r} has the values {list(self.values)}"
             raise InputError(f"{what} in a model: expected two or more, or a Fixed.")
@@ -270,29 +263,29 @@ class Choice:
         return codes.log10() if self.is_ordered and self.log_scale else codes
 
     def values_up_to(self, most: int) -> tuple[Value, ...]:
-        """The raw values, however many."""
+        """Return all raw values, for any ``most``."""
         return self.values
 
     def at(self, u: float) -> Value:
-        """The raw value at the fraction ``u`` in [0, 1) of all."""
+        """Return the raw value at the fraction ``u`` in [0, 1) of all."""
         return self.values[min(int(u * len(self.values)), len(self.values) - 1)]
 
     def decode(self, column: float) -> Value:
-        """The raw value whose number in ``grid`` is nearest."""
+        """Return the raw value whose number in ``grid`` is nearest."""
         return self.values[int(np.abs(np.subtract(self.grid, column)).argmin())]
 
     def encode(self, value: Any) -> float:
-        """The number in ``grid`` of a raw value."""
+        """Return the number in ``grid`` of a raw value."""
         return self.grid[self.index(value)]
 
     def index(self, value: Any) -> int:
-        """The position of a raw value among all; a boolean is no number, and 2.0 is 2.
+        """Return the position of a raw value; a boolean is not a number, and 2.0 equals 2.
 
         Raises:
             InputError: If it is none of them.
         """
         for position, known in enumerate(self.values):
-            if _are_one(known, value):
+            if _is_equal(known, value):
                 return position
         raise InputError(
             f"{self.name!r} has the value {value!r}: expected one of {list(self.values)}."
@@ -311,11 +304,11 @@ class Fixed:
 
     @property
     def is_numeric(self) -> bool:
-        """Whether the value is a number."""
+        """True if the value is a number."""
         return _kind(self.value) is float
 
     def values_up_to(self, most: int) -> tuple[Value, ...]:
-        """The value."""
+        """Return the value, for any ``most``."""
         return (self.value,)
 
 
@@ -327,8 +320,8 @@ def _kind(value: object) -> type:
     return bool if isinstance(value, bool) else str if isinstance(value, str) else float
 
 
-def _are_one(known: object, value: Any) -> bool:
-    """Whether a value is a known one, but for rounding, as of steps of 0.1: 0.3 is 3 * 0.1."""
+def _is_equal(known: object, value: Any) -> bool:
+    """True if two values are equal up to rounding, such as 0.3 and 3 * 0.1."""
     plain = plain_value(value)
     if _kind(known) is not _kind(plain):
         return False
@@ -338,12 +331,15 @@ def _are_one(known: object, value: Any) -> bool:
 
 
 def takes(parameter: Parameter, value: Any, rounding: float = 0.0) -> bool:
-    """Whether a raw value is one of a parameter's; a boolean is no number, and 2.0 is 2.
+    """True if a parameter has a raw value; a boolean is not a number, and 2.0 equals 2.
 
-    A number may be beyond its range by ``rounding``, a part of that.
+    Args:
+        parameter: The parameter.
+        value: The value.
+        rounding: Tolerance beyond the bounds, relative to the width of the range.
     """
     if not isinstance(parameter, Range):
-        return any(_are_one(known, value) for known in parameter.values_up_to(0))
+        return any(_is_equal(known, value) for known in parameter.values_up_to(0))
     plain = plain_value(value)
     if isinstance(plain, bool) or not isinstance(plain, Real):
         return False
@@ -358,16 +354,16 @@ def check_fixed(
     names: Sequence[str],
     of: str = "the experiment",
 ) -> None:
-    """Refuse what the caller fixes if it is no parameter, or none of the values of one.
+    """Refuse fixed parameters with an unknown name or an invalid value.
 
     Args:
-        given: Values by name.
-        parameters: The parameters, by name.
-        names: All names that may be fixed; those of no parameter take any value here.
-        of: What has these parameters.
+        given: Fixed values by name.
+        parameters: The parameters by name.
+        names: All names that may be fixed. Values of those not in ``parameters`` are not checked.
+        of: Owner of the parameters, for the message.
 
     Raises:
-        InputError: By its name.
+        InputError: With the first such name.
     """
     for name, value in given.items():
         if name not in names:
@@ -386,31 +382,31 @@ def check_fixed(
 
 @dataclass(frozen=True)
 class Column:
-    """One free parameter in the model's space."""
+    """Columns of a free parameter in the model's space."""
 
     parameter: FreeParameter
     """The parameter."""
 
     indices: tuple[int, ...]
-    """Its columns; several for a one-hot encoded one."""
+    """Indices of its columns; several if it is one-hot encoded."""
 
     def weights(self, X: Tensor) -> Tensor:
-        """How much of each value of a choice is in points ``... x d``: ``... x m``, sum one.
+        """Return the weights of a choice's values at points ``... x d``: ``... x m``, sum one.
 
-        Between the corners of a one-hot block they follow its columns, which keeps what depends on
-        them smooth; an ordered choice takes the nearest value.
+        In a one-hot block they are proportional to its columns, so that a cost by value is smooth
+        between the corners. An ordered choice has weight one at the nearest value.
         """
         assert isinstance(self.parameter, Choice)
         codes, block = self.parameter.codes.to(X), X[..., list(self.indices)]
         if len(self.indices) > 1:
-            parts = block.clamp_min(0.0) @ codes.T + _EMPTY
+            parts = block.clamp_min(0.0) @ codes.T + _MIN_WEIGHT
             shares: Tensor = parts / parts.sum(dim=-1, keepdim=True)
             return shares
         nearest = (block - codes.flatten()).abs().argmin(dim=-1)
         return torch.nn.functional.one_hot(nearest, len(codes)).to(X)
 
     def raw(self, X: Tensor) -> Tensor:
-        """Raw values of a numeric parameter at points ``... x d``, differentiable: ``...``."""
+        """Return raw values of a numeric parameter at points ``... x d``, differentiable."""
         parameter, first = self.parameter, X[..., self.indices[0]]
         if isinstance(parameter, Range):
             return parameter.raw(first)
@@ -419,14 +415,14 @@ class Column:
         return torch.pow(10.0, first) if parameter.log_scale else first
 
     def decode(self, X: Tensor) -> list[Value]:
-        """Valid raw values at points ``n x d``."""
+        """Return the valid raw values at points ``n x d``."""
         parameter = self.parameter
         if isinstance(parameter, Choice):
             return [parameter.values[i] for i in self.weights(X).argmax(dim=-1).tolist()]
         return [parameter.decode(value) for value in self.raw(X).tolist()]
 
     def encode(self, value: Any) -> list[float]:
-        """The columns of a raw value."""
+        """Return the columns of a raw value."""
         parameter = self.parameter
         if isinstance(parameter, Range):
             return [parameter.to_column(value)]
@@ -434,7 +430,10 @@ class Column:
         return found
 
     def spread(self, u: Tensor, bounds: Tensor) -> Tensor:
-        """The columns of valid values spread like ``u``, ``n``, in [0, 1): ``n x len(indices)``."""
+        """Return the columns of valid values at fractions ``u``, ``n``, in [0, 1) of the range.
+
+        The shape is ``n x len(indices)``.
+        """
         parameter = self.parameter
         if isinstance(parameter, Choice):
             codes = parameter.codes.to(u.device)

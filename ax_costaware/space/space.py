@@ -1,9 +1,14 @@
-"""A search space as columns of a model, and back.
+"""Search space: parameters in raw units, and their columns in a model.
 
-A range is one column to the model: its raw value, or the logarithm or logit of it; a choice its
-codes, one number or a one-hot block; a fixed parameter none. A ``Space`` encodes parameterizations
-in raw units, decodes points into them, differentiably where a parameter is numeric, and spreads
-valid points.
+| parameter | columns |
+|---|---|
+| range | one: the raw value, its base-10 logarithm, or its logit |
+| ordered choice | one: the value, or its position |
+| other choice | one-hot, a column per value |
+| fixed parameter | none |
+
+A ``Space`` encodes parameterizations, decodes points (differentiably for numeric parameters), and
+draws valid points.
 """
 
 from __future__ import annotations
@@ -43,49 +48,49 @@ from ax_costaware.space.parameters import (
 )
 
 _MOST_DRAWS = 32
-"""Times the wanted number of points that are drawn to meet parameter constraints."""
+"""Number of draws per wanted point under parameter constraints."""
 
-_AT_ONCE = 128
+_BLOCK = 128
 """Points of a quasi-random sequence that are drawn together."""
 
 _ROUNDING = 1e-6
-"""Part of a range, or of the largest term of a constraint, by which inputs may lie outside of it:
-stores and log scales round."""
+"""Tolerance of bounds and constraints, relative to a range or the largest term: stores and log
+scales round."""
 
-_MOST_MOVED = 6
-"""Numbers of few digits that are moved so that their rounding keeps to the constraints."""
+_MAX_MOVED = 6
+"""Largest number of parameters with ``digits`` that are moved to repair a rounded constraint."""
 
-_NEARLY_EQUAL = 0.01
-"""The same of an equality constraint: parts in whole percents need not add up."""
+_EQUALITY_ROUNDING = 0.01
+"""Relative tolerance of equality constraints on realized inputs, such as rounded percentages."""
 
-_MOST_COMBINATIONS = 2**14
-"""Values of integers and choices that stand for all that constraints leave room for."""
+_MAX_COMBINATIONS = 2**14
+"""Sample size of the feasible values of constrained integers and choices."""
 
 
 @dataclass(frozen=True)
 class Space:
-    """A search space as the input space of a model, with ``d`` columns."""
+    """Search space as the input space of a model with ``d`` columns."""
 
     parameters: dict[str, Parameter]
-    """All parameters but hidden ones, by name, as they were declared."""
+    """All parameters but hidden ones, by name, in declared order."""
 
     columns: dict[str, Column]
-    """The free ones by name."""
+    """Columns of the free parameters, by name."""
 
-    bounds: Tensor = field(compare=False)  # the columns say them, and a tensor is no truth value
+    bounds: Tensor = field(compare=False)  # follow from columns, and tensors have no truth value
     """Bounds of the columns, ``2 x d``."""
 
     sums: tuple[tuple[dict[str, float], float], ...] = ()
-    """Parameter constraints: the weights of a sum of raw values, and its greatest value."""
+    """Inequality constraints ``sum <= limit``: weights of raw values by name, and the limit."""
 
     hidden: dict[str, Parameter] = field(default_factory=dict)
     """Parameters that the model does not see, such as the name of a control set."""
 
     order: tuple[str, ...] = ()
-    """Names of all parameters, hidden ones included, as they were declared."""
+    """Names of all parameters, hidden ones included, in declared order."""
 
     equalities: tuple[WeightedSum, ...] = ()
-    """Equality constraints: the weights of a sum of raw values, and what it is."""
+    """Equality constraints ``sum == value``: weights of raw values by name, and the value."""
 
     @staticmethod
     def of(
@@ -94,19 +99,20 @@ class Space:
         hidden: Sequence[str] = (),
         equalities: Sequence[WeightedSum] = (),
     ) -> Space:
-        """The space of some parameters, choices as their numbers if ordered, else one-hot.
+        """Return the space of parameters, with ordered choices as numbers, others one-hot.
 
         Args:
             parameters: The parameters.
-            sums: Parameter constraints: weights of raw values by name, whose sum is to be at most
-                a number.
-            hidden: Names of those that the model does not see.
-            equalities: Further ones, whose sum is to be just that number. A sum that ``sums`` bound
-                by one number from both sides is one of them, too.
+            sums: Inequality constraints: weights of raw values by name, and the upper limit of
+                their sum.
+            hidden: Names of parameters that the model does not see.
+            equalities: Equality constraints: weights and the value of their sum. Two ``sums`` that
+                bound the same sum by one number from both sides are another one.
 
         Raises:
-            InputError: If two parameters share a name, ``hidden`` names none, or equalities read
-                what is no real range on a linear scale, contradict each other, or leave no room.
+            InputError: If names are not distinct, ``hidden`` has an unknown name, or equality
+                constraints are on other than real ranges on a linear scale, contradict each other,
+                or are infeasible.
         """
         given = list(parameters)
         distinct([p.name for p in given], "parameters", "different names")
@@ -137,7 +143,7 @@ class Space:
         return found
 
     def to(self, device: torch.device) -> Space:
-        """The same with its columns on a device."""
+        """Return the space with its columns on a device."""
         return replace(self, bounds=self.bounds.to(device))
 
     @cached_property
@@ -152,27 +158,27 @@ class Space:
 
     @cached_property
     def ranges(self) -> dict[str, Range]:
-        """The ranges of numbers by name."""
+        """Range parameters by name."""
         return {name: p for name, p in self.parameters.items() if isinstance(p, Range)}
 
     @cached_property
     def smooth(self) -> set[int]:
-        """Columns of ranges of real numbers."""
+        """Columns of real ranges."""
         return {self.columns[n].indices[0] for n, p in self.ranges.items() if p.step is None}
 
     @cached_property
     def integers(self) -> dict[int, Range]:
-        """Ranges of whole numbers, and of numbers of few digits, by their columns."""
+        """Ranges on a grid, of integers or of numbers with few digits, by their columns."""
         return {self.columns[n].indices[0]: p for n, p in self.ranges.items() if p.step is not None}
 
     @cached_property
     def blocks(self) -> list[list[int]]:
-        """The columns of each choice that has several."""
+        """Columns of each one-hot choice."""
         return [list(c.indices) for c in self.columns.values() if len(c.indices) > 1]
 
     @cached_property
     def discrete(self) -> Discrete:
-        """Columns that jointly take a row of some values, with these: ``(columns, values)``."""
+        """Discrete blocks: columns, and the rows of values that they can take."""
         found = {c: c.parameter.values_up_to(MOST_INTEGERS) for c in self.columns.values()}
         return [
             (column.indices, self.bounds.new_tensor([column.encode(value) for value in values]))
@@ -181,7 +187,7 @@ class Space:
         ]
 
     def discrete_but(self, fixed: Mapping[int, float]) -> tuple[Discrete, Tensor]:
-        """``discrete`` without columns that are held, and bounds that hold these."""
+        """Return ``discrete`` without held columns, and bounds with both ends at their values."""
         bounds = self.bounds.clone()
         for index, value in fixed.items():
             bounds[:, index] = value
@@ -189,14 +195,14 @@ class Space:
 
     @property
     def constraints(self) -> list[object]:
-        """The parameter constraints of both kinds, for messages."""
+        """All parameter constraints, for messages."""
         return [*self.sums, *map(shown, self.equalities)]
 
     @cached_property
     def inequality_constraints(self) -> list[tuple[Tensor, Tensor, float]]:
-        """What points are to satisfy, as BoTorch has it: ``(indices, coefficients, rhs)``.
+        """Inequality constraints in BoTorch's form, ``(indices, coefficients, rhs)``.
 
-        With equality constraints of the columns that are not determined by them, see
+        With equality constraints they are on the columns that are not determined, see
         ``elimination``.
         """
         if self.elimination is not None:
@@ -206,7 +212,7 @@ class Space:
 
     @cached_property
     def elimination(self) -> Elimination | None:
-        """Which columns the equality constraints determine; None without any."""
+        """Elimination of the columns that equality constraints determine; None without any."""
         if not self.equalities:
             return None
         try:
@@ -220,31 +226,31 @@ class Space:
             raise InputError(f"equality constraints {named}: {error}") from error
 
     def held_at(self, fixed: Row) -> Space:
-        """The space where the caller fixes some of what parameter constraints read.
+        """Return the space with parameter constraints for fixed values.
 
         Raises:
-            InputError: If this leaves no room.
+            InputError: If no point satisfies them.
         """
         check_room(self.parameters, self.sums, fixed)
         read = fixed.keys() & {name for weights, _ in self.equalities for name in weights}
         more = tuple(({n: 1.0}, float(str(fixed[n]))) for n in self.columns if n in read)
-        # What is held as a whole was seen to; BoTorch would not forgive rounding.
+        # Sums of fixed values only were checked by check_room, and BoTorch has no tolerance.
         left = tuple(each for each in self.sums if not each[0].keys() <= fixed.keys())
         if left == self.sums and not more:
             return self
-        # What is fixed comes first, so that rounding leaves it as it is.
+        # Fixed values come first in the elimination, so that they stay exact.
         found = replace(self, sums=left, equalities=more + self.equalities)
         _ = found.elimination
         return found
 
     def complete(self, X: Tensor) -> Tensor:
-        """Points ``... x d`` with what equality constraints determine, differentiable."""
+        """Return points ``... x d`` that satisfy the equality constraints, differentiable."""
         return X if self.elimination is None else self.elimination.complete(X)
 
     def _constraint(
         self, weights: Mapping[str, float], number: float, sign: float = 1.0
     ) -> tuple[Tensor, Tensor, float]:
-        """A sum and the number that it is compared with, both times a sign, of columns."""
+        """Return a constraint times ``sign`` in BoTorch's form, on columns."""
         row, rhs = self.bounds.new_zeros(self.bounds.shape[-1]), sign * float(number)
         for name, weight in weights.items():
             if name in self.columns:
@@ -257,13 +263,13 @@ class Space:
         return indices, row[indices], rhs
 
     def raw(self, name: str, X: Tensor) -> Tensor:
-        """Raw values of a numeric parameter at points ``... x d``, differentiable: ``...``."""
+        """Return raw values of a numeric parameter at points ``... x d``, differentiable."""
         if name in self.columns:
             return self.columns[name].raw(X)
         return X.new_full(X.shape[:-1], float(str(self.fixed[name])))
 
     def decode(self, X: Tensor) -> list[dict[str, Value]]:
-        """Valid parameterizations in raw units at points ``n x d``."""
+        """Return valid parameterizations in raw units at points ``n x d``."""
         rows: list[dict[str, Value]] = [dict(self.fixed) for _ in range(len(X))]
         for name, column in self.columns.items():
             for row, value in zip(rows, column.decode(X), strict=True):
@@ -271,9 +277,9 @@ class Space:
         return [self.ordered(self._rounded_inside(row)) for row in rows]
 
     def _rounded_inside(self, row: dict[str, Value]) -> dict[str, Value]:
-        """Move numbers of few digits by a step where rounding has broken a constraint."""
+        """Move parameters with ``digits`` by a step if their rounding violates a constraint."""
         names = [n for n, p in self.ranges.items() if p.digits is not None and not p.is_integer]
-        names = [n for n in names if any(n in weights for weights, _ in self.sums)][:_MOST_MOVED]
+        names = [n for n in names if any(n in weights for weights, _ in self.sums)][:_MAX_MOVED]
         if not names or self.meets(row):
             return row
         moves = sorted(product((0, 1, -1), repeat=len(names)), key=lambda move: sum(map(abs, move)))
@@ -288,11 +294,11 @@ class Space:
         return row
 
     def ordered(self, row: Row) -> dict[str, Value]:
-        """A parameterization in the order in which the parameters were declared."""
+        """Return a parameterization in declared order."""
         return {name: row[name] for name in self.order if name in row}
 
     def encode(self, rows: Sequence[Row]) -> Tensor:
-        """Parameterizations in raw units as points ``n x d``; what is no parameter is left out."""
+        """Return parameterizations in raw units as points ``n x d``; other names are ignored."""
         X = self.bounds.new_empty(len(rows), self.bounds.shape[-1])
         for name, column in self.columns.items():
             values = X.new_tensor([column.encode(row[name]) for row in rows])
@@ -300,7 +306,7 @@ class Space:
         return X
 
     def columns_of(self, row: Row) -> dict[int, float]:
-        """Columns of some raw values, with their numbers; what is no free parameter has none."""
+        """Return the values of the columns of free parameters, by index."""
         found: dict[int, float] = {}
         for name, column in self.columns.items():
             if name in row:
@@ -308,20 +314,20 @@ class Space:
         return found
 
     def are_near(self, row: Row, others: Sequence[Row], part: float) -> list[bool]:
-        """Which of others are near one: within a part of the range of every column of the model."""
+        """Return a mask of the others within ``part`` of the range in every column."""
         X = self.encode([row, *others])
-        apart = (X[1:] - X[0]).abs() > part * (self.bounds[1] - self.bounds[0])
-        return [not is_apart for is_apart in apart.any(dim=-1).tolist()]
+        far = (X[1:] - X[0]).abs() > part * (self.bounds[1] - self.bounds[0])
+        return [not is_far for is_far in far.any(dim=-1).tolist()]
 
     def contains(self, row: Row) -> bool:
-        """Whether a parameterization has a valid value for every parameter, hidden ones too."""
+        """True if a parameterization has a valid value of every parameter, hidden ones too."""
         return all(
             takes(parameter, row.get(name))
             for name, parameter in {**self.parameters, **self.hidden}.items()
         )
 
     def lost(self, row: Row) -> list[str]:
-        """Return the choices that do not have the value of a parameterization (any more)."""
+        """Return the names of choices that no longer have the value of a parameterization."""
         choices = {n: c.parameter for n, c in self.columns.items()}
         return [
             name
@@ -330,14 +336,14 @@ class Space:
         ]
 
     def admits(self, row: Row, among: Iterable[str] | None = None) -> bool:
-        """Return whether inputs, as realized, lie in the search space, so that they can be set.
+        """True if realized inputs are in the search space.
 
-        A whole number may be off, and equality constraints hold up to one percent, since inputs
-        that were measured, or written down with few digits, seldom add up exactly.
+        Integers may be off the grid, and equality constraints have a tolerance of 1 %, since
+        measured or rounded inputs seldom add up exactly.
 
         Args:
             row: The inputs.
-            among: Names of those that count; None: all.
+            among: Names of the parameters to check; None for all.
         """
         for name in self.parameters if among is None else among:
             parameter = self.parameters[name]
@@ -347,7 +353,7 @@ class Space:
                     return False
             elif not takes(parameter, row[name]):
                 return False
-        return self.meets(row, among, rounding=_ROUNDING, equality_rounding=_NEARLY_EQUAL)
+        return self.meets(row, among, rounding=_ROUNDING, equality_rounding=_EQUALITY_ROUNDING)
 
     def meets(
         self,
@@ -356,16 +362,16 @@ class Space:
         rounding: float = 0.0,
         equality_rounding: float | None = None,
     ) -> bool:
-        """Return whether a parameterization meets the constraints.
+        """True if a parameterization satisfies the constraints.
 
         Args:
             row: The parameterization.
-            among: Names of parameters; only constraints that read one of them count. None: all.
-            rounding: Relative error that is forgiven.
-            equality_rounding: The same for equality constraints; None for ``rounding``.
+            among: Names of parameters: only constraints on one of them are checked. None for all.
+            rounding: Relative tolerance.
+            equality_rounding: Relative tolerance of equality constraints; None for ``rounding``.
         """
         names = {*self.parameters} if among is None else {*among}
-        apart = rounding if equality_rounding is None else equality_rounding
+        equality = rounding if equality_rounding is None else equality_rounding
 
         def off(weights: Mapping[str, float], limit: float, part: float) -> tuple[float, float]:
             terms = [w * float(str(row[name])) for name, w in weights.items()]
@@ -373,24 +379,26 @@ class Space:
 
         sums = [off(w, limit, rounding) for w, limit in self.sums if names & w.keys()]
         equal = [
-            (*off(w, v, apart), max(1.0, abs(v))) for w, v in self.equalities if names & w.keys()
+            (*off(w, v, equality), max(1.0, abs(v))) for w, v in self.equalities if names & w.keys()
         ]
-        kept = [over <= 1e-8 + slack for over, slack in sums]
-        return all(kept + [abs(over) <= 1e-8 * size + slack for over, slack, size in equal])
+        holds = [over <= 1e-8 + slack for over, slack in sums]
+        return all(holds + [abs(over) <= 1e-8 * size + slack for over, slack, size in equal])
 
     def design(self, seed: int) -> Iterator[dict[str, Value]]:
-        """A quasi-random sequence of parameterizations in raw units, without end.
+        """Yield an infinite quasi-random sequence of parameterizations in raw units.
+
+        Equality constraints hold. Inequality constraints are ignored, unless they are on integers
+        or choices and few points satisfy them: then only such points are drawn.
 
         Args:
             seed: Seed of the sequence.
 
         Yields:
-            Parameterizations in declared order, whatever inequality constraints say, unless these
-            leave hardly any values of integers and choices; equality constraints hold.
+            Parameterizations in declared order.
         """
         free, engine = [column.parameter for column in self.columns.values()], self._sobol(seed)
         while True:
-            block = engine.draw(_AT_ONCE, dtype=torch.double)
+            block = engine.draw(_BLOCK, dtype=torch.double)
             if self.elimination is not None:
                 X = self._spread(block)
                 points = self._within(X, len(block) // _MOST_DRAWS, seed)
@@ -409,25 +417,25 @@ class Space:
 
     @property
     def center(self) -> dict[str, Value]:
-        """The parameterization in the middle of every parameter's values, on its own scale."""
+        """Parameterization at the center of every parameter's range, on its scale."""
         middle = {name: column.parameter.at(0.5) for name, column in self.columns.items()}
         return self.ordered({**self.fixed, **middle})
 
     def sobol_rows(self, n: int, seed: int = 0) -> list[dict[str, Value]]:
-        """Quasi-random parameterizations in raw units, whatever the constraints say."""
+        """Return the first ``n`` parameterizations of ``design``."""
         return list(islice(self.design(seed), n))
 
     def sobol_points(self, n: int, seed: int, fixed: Mapping[int, float] | None = None) -> Tensor:
-        """Quasi-random points of the space that are valid and different.
+        """Return distinct feasible quasi-random points.
 
         Args:
-            n: How many to look for.
+            n: Number of points.
             seed: Seed of the sequence.
-            fixed: Values of columns that are held.
+            fixed: Values of columns to hold.
 
         Returns:
-            At most ``n x d`` points; fewer where the space has fewer, or where constraints leave
-            little of it, and possibly none.
+            At most ``n x d`` points: fewer, and possibly none, if the space has fewer, or few draws
+            satisfy the constraints.
         """
         draws = n * (_MOST_DRAWS if self.sums or self.equalities else 1)
         X = self._spread(self._sobol(seed).draw(draws, dtype=torch.double))
@@ -437,16 +445,16 @@ class Space:
         return different
 
     def neighbors(self, X: Tensor, fixed: Mapping[int, float]) -> Tensor:
-        """Valid points that differ from others in one choice, or in one integer by one.
+        """Return feasible neighbors: one choice is changed, one integer by one, or an exchange.
 
-        Or in two numbers that a constraint reads, see ``exchanges``.
+        For exchanges of two columns of a constraint see ``exchanges``.
 
         Args:
             X: ``n x d`` points.
-            fixed: Values of columns that are held.
+            fixed: Values of columns to hold.
 
         Returns:
-            ``m x d`` different points.
+            ``m x d`` distinct points.
         """
         X = X.clone()
         for index, value in fixed.items():
@@ -469,12 +477,12 @@ class Space:
         return self.feasible(self.complete(different))
 
     def feasible(self, points: Tensor) -> Tensor:
-        """Those of points ``n x d`` that meet the constraints."""
+        """Return the points of ``n x d`` that satisfy the constraints."""
         constraints = self.inequality_constraints
         return points[evaluate_feasibility(points.unsqueeze(-2), constraints, tolerance=1e-9)]
 
     def _spread(self, u: Tensor) -> Tensor:
-        """Valid points that are spread like those of the unit cube, whatever constraints say."""
+        """Return valid points of the space at points of the unit cube, without constraints."""
         u = u.to(self.bounds.device)
         X = self.bounds.new_empty(len(u), self.bounds.shape[-1])
         for i, column in enumerate(self.columns.values()):
@@ -484,10 +492,9 @@ class Space:
     def _within(
         self, X: Tensor, least: int, seed: int, fixed: Mapping[int, float] | None = None
     ) -> Tensor:
-        """Those of some points that meet the constraints, once completed.
+        """Return the points that satisfy the constraints, once completed.
 
-        Where they are fewer than ``least``, constraints leave hardly anything of the box: then
-        some points are taken from all over what they leave.
+        If they are fewer than ``least``, points are sampled from the feasible set instead.
         """
         found = self.feasible(self.complete(X))
         if len(found) < least and self._is_tied:
@@ -499,15 +506,15 @@ class Space:
 
     @cached_property
     def _is_tied(self) -> bool:
-        """Whether a constraint reads integers or choices."""
+        """True if a constraint is on integers or choices."""
         return bool(read(self.discrete, self.inequality_constraints))
 
     def _tied(self, X: Tensor, seed: int, fixed: Mapping[int, float]) -> Tensor:
-        """Points with other integers and choices where constraints read them, which leave room."""
+        """Return points with constrained integers and choices replaced by feasible ones."""
         constraints, generator = self.inequality_constraints, torch.Generator().manual_seed(seed)
         blocks, bounds = self.discrete_but(fixed)
         blocks = read(blocks, constraints)
-        found = combinations(blocks, bounds, constraints, _MOST_COMBINATIONS, generator)
+        found = combinations(blocks, bounds, constraints, _MAX_COMBINATIONS, generator)
         assert found is not None
         columns = [column for block, _ in blocks for column in block]
         if not len(found):
@@ -518,5 +525,5 @@ class Space:
         return X
 
     def _sobol(self, seed: int) -> SobolEngine:
-        """Scrambled Sobol points of the unit cube, with a coordinate for each free parameter."""
+        """Return scrambled Sobol points of the unit cube, with a coordinate per free parameter."""
         return SobolEngine(max(len(self.columns), 1), scramble=True, seed=seed)
