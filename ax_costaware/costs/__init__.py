@@ -1,4 +1,4 @@
-"""Costs of trials: value objects, one interface for declared and learned ones, and its wrappers."""
+"""Costs of trials: value objects, the interface of declared and learned costs, and its wrappers."""
 
 from ax_costaware.costs.control_set import ControlSet, check_control_sets
 from ax_costaware.costs.cost import (

@@ -1,7 +1,7 @@
-r"""Control sets: which inputs a kind of trial controls, and what such a trial costs.
+r"""Control sets: the inputs that a kind of trial controls, and its cost.
 
 Control set :math:`\mathcal{I}_i` with cost :math:`c_i` in Tay et al. 2023, *Bayesian Optimization
-with Cost-varying Variable Subsets*, section 3. Costs are in the user's own unit.
+with Cost-varying Variable Subsets*, section 3. Costs are in the user's unit.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ _EXPECTED_COST = (
 
 @dataclass(frozen=True, init=False, repr=False)
 class ControlSet:
-    """A kind of trial: it controls some inputs and leaves the others to chance."""
+    """A kind of trial, which controls some inputs, while the others are random."""
 
     parameters: tuple[str, ...]
-    """Names of the parameters that are controlled, in the order given."""
+    """Names of the controlled parameters, in the given order."""
 
     cost: float | Cost | None
-    """Cost of one trial, in the user's own unit: a number, or a function of the values that are
-    set; None where it is not known."""
+    """Cost of one trial, in the user's unit: a number, or a function of the controlled values; None
+    if it is learned."""
 
     name: str
     """Name, which defaults to the parameters joined by ``+``."""
 
     fixed_cost: float = 0.0
-    """The part of an unknown cost that is known: what every trial costs at least."""
+    """Known part of a learned cost, which every trial costs at least."""
 
     def __init__(
         self,
@@ -54,21 +54,20 @@ class ControlSet:
         name: str | None = None,
         fixed_cost: float = 0.0,
     ) -> None:
-        """A control set.
+        """Make a control set.
 
         Args:
-            parameters: Names of the parameters that are controlled.
+            parameters: Names of the controlled parameters.
             cost: Cost of one trial: a finite number > 0; a value object, such as ``AffineCost``,
-                over names of parameters that are controlled; or None where it is not known.
-            name: A name to refer to it by; the parameters joined by ``+`` where not given.
-            fixed_cost: The part of a cost that is not known which is: a finite number >= 0 that
-                every trial costs more than. Reported costs include it.
+                over names of controlled parameters; or None to learn it.
+            name: Name of the control set; None for the parameters joined by ``+``.
+            fixed_cost: Known part of a learned cost: a finite number >= 0, below the cost of every
+                trial. Reported costs include it.
 
         Raises:
-            InputError: For parameters that are empty, not distinct or a bare string; for a cost
-                that is zero, negative or not finite, or that reads what is not controlled; for a
-                name that is no non-empty string; for a fixed cost that is negative or not finite,
-                or beside a cost.
+            InputError: If parameters are empty, not distinct or a bare string; if the cost is not
+                a finite number > 0, or depends on other parameters; if the name is not a non-empty
+                string; or if the fixed cost is not a finite number >= 0, or is given with a cost.
         """
         check = partial(nonempty_string, expected=_EXPECTED_PARAMETERS)
         names = checked_items(parameters, "parameters", _EXPECTED_PARAMETERS, check)
@@ -96,13 +95,13 @@ class ControlSet:
         return isinstance(self.cost, Cost)
 
     def cost_at(self, values: Mapping[str, Any]) -> float | None:
-        """Return what a trial with these values costs; None where that is not known.
+        """Return the declared cost of a trial with these values; None if it is learned.
 
         Args:
-            values: Values of the controlled parameters, in raw units; others may be there, too.
+            values: Values of the controlled parameters, in raw units. Others are ignored.
 
         Raises:
-            InputError: If the cost is no finite number > 0 there.
+            InputError: If the cost is not a finite number > 0 there.
         """
         if not isinstance(self.cost, Cost):
             return self.cost
@@ -120,7 +119,7 @@ class ControlSet:
 
 
 def _checked_cost(cost: Any, controlled: Sequence[str]) -> float | Cost:
-    """Return a declared cost, if it reads controlled parameters alone."""
+    """Return a declared cost, which may depend on controlled parameters only."""
     if not isinstance(cost, Cost):
         return positive_number(cost, "cost", _EXPECTED_COST)
     if others := [key for key in cost.parameters if key not in controlled]:
@@ -128,18 +127,15 @@ def _checked_cost(cost: Any, controlled: Sequence[str]) -> float | Cost:
             f"cost={cost!r} reads {others}, but the control set controls {list(controlled)} alone: "
             "expected a cost over names of parameters that it controls."
         )
-    # Over no parameters it is a number.
+    # A cost without parameters is a number.
     return cost if cost.parameters else cost.at({})
 
 
 def check_control_sets(control_sets: Iterable[ControlSet]) -> tuple[ControlSet, ...]:
-    """The control sets of one experiment.
-
-    Returns:
-        The same, in the same order.
+    """Return the checked control sets of one experiment, in the same order.
 
     Raises:
-        InputError: If there are none, one is no ``ControlSet``, or two have the same name or
+        InputError: If there are none, one is not a ``ControlSet``, or two have the same name or
             control the same parameters, in whatever order.
     """
     expected = "a list of one or more ControlSet with distinct names and parameters"

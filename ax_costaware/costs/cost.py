@@ -1,9 +1,9 @@
-"""What a trial costs, as a known function of its parameters.
+"""Declared costs of trials, as functions of their parameters.
 
-A cost is a value object: it is compared, printed and stored, and gives the cost of one
-parameterization (``at``) or of tensors of them (``__call__``, ``evaluate``). Costs are in the
-user's own unit, and the parameters they read are in raw units. A cost names parameters, or, to be
-used in BoTorch without names, column indices of ``X``.
+A cost is a value object, which can be compared, printed and stored. ``at`` returns the cost of one
+parameterization, ``__call__`` and ``evaluate`` return those of tensors. Costs are in the user's
+unit, and parameters in raw units. A cost refers to parameters by name, or, for use in plain
+BoTorch, to columns of ``X`` by index.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Key: TypeAlias = str | int
 """A parameter's name, or the index of its column, which may count from the end (-1)."""
 
 _SAME_VALUE = 1e-6
-"""How far a number may be from one of a table, relatively: it may have gone through transforms."""
+"""Relative tolerance of the values of a table, which may have gone through transforms."""
 
 _EXPECTED_KEY = "a parameter's name, or the index of its column"
 _EXPECTED_NUMBERS = (
@@ -58,13 +58,13 @@ _EXPECTED_TERMS = "a sequence of two or more costs, all by parameter names or al
 
 
 class Cost(ABC):
-    """What a trial costs, as a known function of its parameters.
+    """Declared cost of a trial, as a function of its parameters.
 
-    Costs add up: the sum of two costs, or of a cost and a number, is a ``SumCost``.
+    The sum of two costs, or of a cost and a number, is a ``SumCost``.
     """
 
     __array_ufunc__ = None
-    """Lets a NumPy number on the left of ``+`` leave the sum to the cost."""
+    """Opts out of NumPy's operators, so that ``np.float64(1) + cost`` calls ``__radd__``."""
 
     @property
     @abstractmethod
@@ -73,22 +73,22 @@ class Cost(ABC):
 
     @abstractmethod
     def evaluate(self, columns: Mapping[Any, Tensor]) -> Tensor:
-        """The costs of many trials, differentiable in the columns.
+        """Return the costs of many trials, differentiable in the columns.
 
         The costs are not checked: an affine cost may be zero or negative somewhere.
 
         Args:
-            columns: The values of at least ``parameters``, in raw units: tensors of one shape.
+            columns: Values of at least ``parameters``, in raw units: tensors of one shape.
 
         Returns:
-            Costs of the shape of the columns, a scalar where no columns are given and none needed.
+            Costs of that shape; a scalar without any columns.
 
         Raises:
-            InputError: If a parameter is missing, or its values are not numbers in the cost.
+            InputError: If a parameter is missing, or the cost takes values that are no numbers.
         """
 
     def __add__(self, other: Any) -> Cost:
-        """The sum of two costs, or of a cost and a number.
+        """Return the sum of two costs, or of a cost and a number.
 
         Raises:
             InputError: If ``other`` is neither a cost nor a finite number >= 0.
@@ -97,13 +97,13 @@ class Cost(ABC):
         return self if term is None else SumCost((self, term))
 
     def __radd__(self, other: Any) -> Cost:
-        """As ``__add__``, also for ``sum(costs)``, which begins with 0."""
+        """Return the sum as ``__add__`` does; ``sum(costs)`` starts with 0."""
         term = _term(other)
         return self if term is None else SumCost((term, self))
 
     def _of(self, values: Mapping[Any, Any]) -> float:
-        """The cost for values of at least ``parameters``."""
-        # A power may be infinite or no number, which tensors say, and plain numbers raise.
+        """Return the cost for values of at least ``parameters``."""
+        # As tensors, since a power of plain numbers may raise where it is infinite or NaN.
         columns = {
             key: torch.tensor(finite_number(values[key], f"values[{key!r}]"), dtype=torch.double)
             for key in self.parameters
@@ -111,11 +111,10 @@ class Cost(ABC):
         return float(self.evaluate(columns))
 
     def at(self, values: Mapping[Any, Any]) -> float:
-        """The cost of one trial.
+        """Return the cost of one trial.
 
         Args:
-            values: The value of each parameter, in raw units. Parameters that the cost does not
-                depend on may be there too.
+            values: Values of the parameters, in raw units. Other parameters are ignored.
 
         Raises:
             InputError: If a parameter is missing or has a value that the cost is not defined for,
@@ -129,7 +128,7 @@ class Cost(ABC):
         return cost
 
     def part_at(self, values: Mapping[Any, Any]) -> float:
-        """The cost of one trial as a term of a sum, which may be zero and is not checked.
+        """Return the cost of one trial as a term of a sum, which may be zero and is not checked.
 
         Args:
             values: As in ``at``.
@@ -144,7 +143,7 @@ class Cost(ABC):
         return self._of(values)
 
     def __call__(self, X: Tensor) -> Tensor:
-        """The costs of many trials, differentiable in ``X``; see ``evaluate``.
+        """Return the costs of many trials, differentiable in ``X``; see ``evaluate``.
 
         Args:
             X: ``batch_shape x d`` parameterizations in raw units.
@@ -153,13 +152,13 @@ class Cost(ABC):
             ``batch_shape`` costs.
 
         Raises:
-            InputError: If ``X`` is no tensor of at least one dimension, or the cost names
-                parameters, or columns that ``X`` does not have.
+            InputError: If ``X`` is not a tensor of at least one dimension, or the cost is by names
+                or by columns that ``X`` does not have.
         """
         if not isinstance(X, Tensor) or X.ndim == 0:
             raise InputError(f"X={X!r}: expected a tensor of shape batch_shape x d.")
         d, columns = X.shape[-1], {}
-        each = X.unbind(-1)  # one step of the gradient, where indices are one for each column
+        each = X.unbind(-1)  # one node of the autograd graph, and not one per column
         for key in self.parameters:
             if isinstance(key, str):
                 raise InputError(
@@ -176,7 +175,7 @@ class Cost(ABC):
 
 @dataclass(frozen=True)
 class ConstantCost(Cost):
-    """Every trial costs the same.
+    """Constant cost of every trial.
 
     Raises:
         InputError: If ``value`` is not a finite number > 0.
@@ -198,10 +197,7 @@ class ConstantCost(Cost):
 
 @dataclass(frozen=True, init=False, repr=False)
 class AffineCost(Cost):
-    """A fixed cost, and so much for each unit of some parameters: epochs, grams, minutes.
-
-    With ``fixed=0`` the cost is linear.
-    """
+    """Affine cost ``fixed + sum_i weight_i * x_i``, such as a price per epoch, gram or minute."""
 
     weights: tuple[tuple[Key, float], ...]
     """Parameters and the cost of one unit of each, sorted by parameter."""
@@ -212,16 +208,16 @@ class AffineCost(Cost):
     def __init__(
         self, weights: Mapping[Any, float] | Iterable[Sequence[Any]], fixed: float = 0.0
     ) -> None:
-        """An affine cost.
+        """Make an affine cost.
 
         Args:
-            weights: The cost of one unit of each parameter: a mapping from names, or from indices
-                of columns, to finite numbers, or pairs of them.
+            weights: Cost of one unit of each parameter: a mapping from names, or from column
+                indices, to finite numbers, or pairs of both.
             fixed: Cost of a trial whose parameters are zero, a finite number.
 
         Raises:
-            InputError: For weights that are none, not finite, of one parameter twice, or of names
-                and indices mixed; for a ``fixed`` that is not finite.
+            InputError: If weights are empty, not finite, repeat a parameter, or mix names and
+                indices; or if ``fixed`` is not finite.
         """
         checked = _numbers_by_key(weights, "weights")
         set_fields(self, weights=checked, fixed=finite_number(fixed, "fixed"))
@@ -242,7 +238,7 @@ class AffineCost(Cost):
 
 @dataclass(frozen=True, init=False, repr=False)
 class ProductCost(Cost):
-    """A product of powers of some parameters: what training costs, by epochs and width."""
+    """Cost ``scale * prod_i x_i ** power_i``, such as that of training by epochs and width."""
 
     powers: tuple[tuple[Key, float], ...]
     """Parameters and the power of each, sorted by parameter."""
@@ -253,16 +249,16 @@ class ProductCost(Cost):
     def __init__(
         self, powers: Mapping[Any, float] | Iterable[Sequence[Any]], scale: float = 1.0
     ) -> None:
-        """A cost that is a product.
+        """Make a cost that is a product of powers.
 
         Args:
-            powers: The power of each parameter: a mapping from names, or from indices of columns,
-                to finite numbers, or pairs of them. A negative one divides by its parameter.
+            powers: Power of each parameter: a mapping from names, or from column indices, to finite
+                numbers, or pairs of both.
             scale: Cost of a trial whose parameters are one, a finite number > 0.
 
         Raises:
-            InputError: For powers that are none, not finite, of one parameter twice, or of names
-                and indices mixed; for a ``scale`` that is not a finite number > 0.
+            InputError: If powers are empty, not finite, repeat a parameter, or mix names and
+                indices; or if ``scale`` is not a finite number > 0.
         """
         checked = _numbers_by_key(powers, "powers")
         set_fields(self, powers=checked, scale=positive_number(scale, "scale"))
@@ -283,10 +279,10 @@ class ProductCost(Cost):
 
 @dataclass(frozen=True, init=False, repr=False)
 class TableCost(Cost):
-    """A cost for each value of one parameter: of a choice, a fidelity, an instrument."""
+    """Table of costs by the value of one parameter, such as a choice or a fidelity."""
 
     parameter: Key
-    """The parameter that decides."""
+    """The parameter."""
 
     costs: tuple[tuple[RawValue, float], ...]
     """Values of the parameter and the cost of a trial with each, sorted by value."""
@@ -294,17 +290,17 @@ class TableCost(Cost):
     def __init__(
         self, parameter: Key, costs: Mapping[Any, float] | Iterable[Sequence[Any]]
     ) -> None:
-        """A table of costs.
+        """Make a table of costs.
 
         Args:
-            parameter: Name of the parameter that decides, or index of its column.
-            costs: The cost of a trial with each value: a mapping from values, all numbers or all
-                strings or all booleans, to finite numbers >= 0, or pairs of them. A value may cost
-                nothing where other terms of a sum make the whole > 0.
+            parameter: Name of the parameter, or index of its column.
+            costs: Cost of a trial with each value: a mapping from values, all numbers or all
+                strings or all booleans, to finite numbers >= 0, or pairs of both. A cost of zero
+                needs other terms of a sum that make the total > 0.
 
         Raises:
-            InputError: For any other ``parameter``; for costs that are none, not finite and >= 0,
-                of one value twice, or of values of different kinds.
+            InputError: If ``parameter`` is not a name or an index; or if costs are empty, not
+                finite numbers >= 0, repeat a value, or mix kinds of values.
         """
         given = pairs_of(costs, "costs", _EXPECTED_COSTS)
         values = values_of_one_kind([v for v, _ in given], "the values of costs", _EXPECTED_COSTS)
@@ -326,7 +322,7 @@ class TableCost(Cost):
 
     @override
     def evaluate(self, columns: Mapping[Any, Tensor]) -> Tensor:
-        """The cost of the nearest value, whose gradient is zero; see ``Cost.evaluate``.
+        """Return the cost of the nearest value, with gradient zero; see ``Cost.evaluate``.
 
         Booleans are the numbers 0 and 1. An entry that is infinite or NaN has the cost NaN.
         """
@@ -341,7 +337,7 @@ class TableCost(Cost):
         halfway = (places[:-1] / 2 + places[1:] / 2).to(column.device)
         nearest = torch.bucketize(column.detach().double().contiguous(), halfway)
         costs = torch.tensor([cost for _, cost in self.costs], dtype=torch.double).to(column)
-        # The zero keeps the column in the graph, with the gradient that a step has.
+        # Adding zero times the column gives a gradient of zero, and not no gradient.
         return costs[nearest] + 0.0 * column
 
     @override
@@ -363,24 +359,23 @@ class TableCost(Cost):
 
 @dataclass(frozen=True, init=False, repr=False)
 class SumCost(Cost):
-    """A sum of costs, such as the price list of several choices; ``+`` makes it.
+    """Sum of costs, as made by ``+``, such as the price lists of several choices.
 
-    A term may be zero for some trials where the whole is > 0.
+    Terms may be zero for some trials if the total is > 0.
     """
 
     terms: tuple[Cost, ...]
-    """What is added up; no term is itself a sum."""
+    """The terms, none of which is itself a sum."""
 
     def __init__(self, terms: Iterable[Cost]) -> None:
-        """A sum of costs.
+        """Make a sum of costs.
 
         Args:
-            terms: Two or more costs, all by parameter names or all by columns. The terms of a sum
-                among them become terms of this one.
+            terms: Two or more costs, all by parameter names or all by columns. Sums among them are
+                replaced by their terms.
 
         Raises:
-            InputError: For fewer terms, for one that is no cost, or for terms by names and by
-                columns.
+            InputError: If there are fewer terms, one is not a cost, or they mix names and columns.
         """
         given = sequence_of(terms, "terms", _EXPECTED_TERMS)
         if len(given) < 2:
@@ -411,7 +406,7 @@ class SumCost(Cost):
 
 
 def _term(given: Any) -> Cost | None:
-    """What is added to a cost, as a cost; None for zero."""
+    """Return the other operand of ``+`` as a cost; None for zero."""
     if isinstance(given, Cost):
         return given
     number = nonnegative_number(plain_value(given), "the other term", _EXPECTED_TERM)
@@ -419,7 +414,7 @@ def _term(given: Any) -> Cost | None:
 
 
 def _numbers_by_key(given: Any, what: str) -> tuple[tuple[Key, float], ...]:
-    """Parameters and a finite number for each, sorted by parameter."""
+    """Return the checked pairs of a parameter and a finite number, sorted by parameter."""
     pairs = pairs_of(given, what, _EXPECTED_NUMBERS)
     message = f"{what}={given!r}: expected {_EXPECTED_NUMBERS}."
     checked = [(_key(key, message), finite_number(n, f"{what}[{key!r}]")) for key, n in pairs]
@@ -430,7 +425,7 @@ def _numbers_by_key(given: Any, what: str) -> tuple[tuple[Key, float], ...]:
 
 
 def _of_one_kind(keys: Sequence[Key], what: str, expected: str) -> None:
-    """Refuse names beside indices of columns."""
+    """Refuse a mix of names and column indices."""
     for key in keys:
         if type(key) is not type(keys[0]):
             raise InputError(f"{what} has the keys {keys[0]!r} and {key!r}: expected {expected}.")

@@ -1,14 +1,14 @@
-"""The interface of all costs, ``log_cost(X, trial)``, and what it is made of.
+"""Interface of all cost models, ``log_cost(X, trial)``, and its wrappers.
 
-A cost model gives the natural logarithm of the expected cost of a trial at points of the model's
-space. In logarithms a learned cost neither over- nor underflows, whatever the unit. ``trial`` is
-what the cost depends on beside the trial's own settings: its control set, the settings of the trial
-before, and the trials that it may resume. A model ignores what it does not depend on.
+A cost model returns the natural logarithm of the expected cost of trials at points of the model's
+space. Logarithms of learned costs neither overflow nor underflow, whatever the unit. ``trial`` is
+the context of a trial: its control set, the settings of the trial before, and the trials that it
+may resume. A model ignores the parts that do not concern it.
 
 - Declared costs: ``DeclaredCost``.
-- Learned costs: ``ax_costaware.models.LogNormalCostModel``; with control sets one for each of them.
-- Wrappers: ``WithSwitchingCost`` adds what it costs to change settings, ``ResumedCost`` subtracts
-  what was already paid, and ``CostOfTrial`` gives the context for good.
+- Learned costs: ``ax_costaware.models.LogNormalCostModel``, with control sets one for each of them.
+- Wrappers: ``WithSwitchingCost`` adds the cost of changed settings, ``ResumedCost`` subtracts the
+  cost that is already paid, and ``CostOfTrial`` binds the context.
 """
 
 from __future__ import annotations
@@ -34,41 +34,41 @@ from ax_costaware.space.parameters import Row, takes
 from ax_costaware.space.space import Space
 
 SAME_VALUE = 1e-12
-"""Part of a column's range by which points of one value may differ."""
+"""Tolerance of equal values, relative to a column's range."""
 
 
 @dataclass(frozen=True, eq=False)
 class TrialContext:
-    """What the cost of a trial depends on beside its own settings."""
+    """Context of a trial, on which its cost depends besides its own settings."""
 
     control_set: ControlSet | None = None
-    """The control set that says which parameters the trial sets; None: it sets all of them."""
+    """Control set, whose parameters the trial sets; None if it sets all of them."""
 
     previous: Row | None = None
-    """Settings of the trial before, by name, of parameters with a switching cost; None: no trial
-    was before, and there is nothing to switch."""
+    """Settings of the trial before, by name, of parameters with a switching cost; None for the
+    first trial, which has no switching cost."""
 
     resumable: Tensor | None = None
-    """``k x d`` points of completed trials; a trial at the inputs of one resumes it. None: none."""
+    """``k x d`` points of completed trials, which a trial at the same inputs resumes, or None."""
 
 
 ANY_TRIAL = TrialContext()
-"""A trial of which nothing else is known."""
+"""Context without a control set, a previous trial, or trials to resume."""
 
 
 @runtime_checkable
 class CostModel(Protocol):
-    """A model of what trials cost."""
+    """Model of the cost of trials."""
 
     def log_cost(self, X: Tensor, trial: TrialContext = ANY_TRIAL) -> Tensor:
-        """Natural logarithm of the expected cost of a trial at points ``... x d``, ``...``."""
+        """Return the log of the expected cost of trials at points ``... x d``, ``...``."""
 
 
 CostFunction: TypeAlias = (
     float | Callable[[Tensor], Tensor] | CostModel | DeterministicModel | InverseCostWeightedUtility
 )
-"""What acquisition functions take as a cost: a number, a callable from points ``n x d`` to ``n``
-costs, a ``CostModel``, or of BoTorch a deterministic model with the cost as its one output, such as
+"""Costs that acquisition functions take: a number; a callable from points ``n x d`` to ``n`` costs;
+a ``CostModel``; or of BoTorch a ``DeterministicModel`` whose one output is the cost, such as
 ``AffineFidelityCostModel``, or an ``InverseCostWeightedUtility``."""
 
 
@@ -111,13 +111,13 @@ def log_cost_function(
 
 
 def _shown(cost: object) -> str:
-    """Text of what is no cost; of a module its class alone, of which the rest takes many lines."""
+    """Return an invalid cost as text; of a module its class only, since its repr is long."""
     if isinstance(cost, DeterministicModel):
         return f"a {type(cost).__name__} with {cost.num_outputs} outputs"
     return f"a {type(cost).__name__}" if isinstance(cost, torch.nn.Module) else repr(cost)
 
 
-# No lambdas: an acquisition function with these can be pickled, as BoTorch's can.
+# Functions, and no lambdas, so that acquisition functions can be pickled, as BoTorch's can.
 def _constant(log_cost: float, X: Tensor) -> Tensor:
     return X.new_full(X.shape[:-1], log_cost)
 
@@ -151,7 +151,7 @@ def checked_log(cost: Callable[[Tensor], Tensor], X: Tensor) -> Tensor:
             f"cost: for points of shape {tuple(points.shape)} the callable returned {got};"
             f" expected a tensor of shape {tuple(points.shape[:1])}."
         )
-    # One comparison finds NaN, too, and infinity is not below the bound.
+    # Comparisons with NaN are False, so this finds NaN, too.
     if (row := first_bad((costs > 0) & (costs < torch.inf))) is not None:
         raise InputError(
             f"cost: the callable returned {costs[row].item()!r} at {points[row].tolist()};"
@@ -162,7 +162,7 @@ def checked_log(cost: Callable[[Tensor], Tensor], X: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class CostOfTrial:
-    """Cost of trials in one context, whatever context is asked for."""
+    """Cost of trials in one bound context."""
 
     base: CostFunction
     """The cost in any context."""
@@ -171,29 +171,29 @@ class CostOfTrial:
     """The context."""
 
     def log_cost(self, X: Tensor, trial: TrialContext = ANY_TRIAL) -> Tensor:
-        """Logarithm of the expected cost at points ``... x d``: ``...``."""
+        """Return the log of the expected cost in the bound context; ``trial`` is ignored."""
         return log_cost_function(self.base, self.trial)(X)
 
 
 @dataclass(frozen=True, eq=False)
 class WithSwitchingCost:
-    """Cost of trials with what it costs to set parameters otherwise than in the trial before.
+    """Cost of trials with the switching cost from the trial before.
 
-    A switching cost is a step, without a gradient: nothing where a parameter stays as it is, and
-    the same wherever it goes.
+    A switching cost is a step without a gradient: zero if a parameter keeps its value, and constant
+    otherwise.
     """
 
     base: CostFunction
-    """The cost without it."""
+    """The cost without switching costs."""
 
     switching: SwitchingCost
     """Costs of changing each parameter."""
 
     space: Space
-    """How parameters are encoded as columns."""
+    """Search space, which encodes parameters as columns."""
 
     def log_cost(self, X: Tensor, trial: TrialContext = ANY_TRIAL) -> Tensor:
-        """Logarithm of the expected cost at points ``... x d``: ``...``."""
+        """Return the log of the expected cost of trials at points ``... x d``, ``...``."""
         log_cost = log_cost_function(self.base, trial)(X)
         if trial.previous is None:
             return log_cost
@@ -221,24 +221,24 @@ class WithSwitchingCost:
 class ResumedCost:
     r"""Cost of trials that may resume an earlier one: :math:`c(x, s) - c(x, s')`.
 
-    A trial with the inputs of an earlier one and a larger fidelity :math:`s > s'` pays for the rest
-    only. That is a step in the cost, at the inputs of earlier trials.
+    A trial at the inputs of an earlier one with a larger fidelity :math:`s > s'` pays for the rest
+    only. The cost has a step at the inputs of earlier trials.
     """
 
     base: CostFunction
     """The cost of a whole run."""
 
     space: Space
-    """How parameters are encoded as columns."""
+    """Search space, which encodes parameters as columns."""
 
     fidelity: str
-    """The fidelity that progress is measured in."""
+    """Name of the fidelity that measures progress."""
 
     least: float
-    """Least cost of a resumed trial, as a part of what the earlier one has cost."""
+    """Smallest cost of a resumed trial, relative to the cost that is already paid."""
 
     def log_cost(self, X: Tensor, trial: TrialContext = ANY_TRIAL) -> Tensor:
-        """Logarithm of the expected cost at points ``... x d``: ``...``."""
+        """Return the log of the expected cost of trials at points ``... x d``, ``...``."""
         log_cost = log_cost_function(self.base, trial)
         total = log_cost(X)
         if trial.resumable is None:
@@ -258,7 +258,7 @@ class ResumedCost:
 
 
 def whole_cost(cost: CostFunction) -> CostFunction:
-    """Return what wrappers of a cost are made around."""
+    """Return the innermost cost of nested wrappers."""
     while isinstance(cost, CostOfTrial | WithSwitchingCost | ResumedCost):
         cost = cost.base
     return cost

@@ -1,8 +1,8 @@
-"""Declared costs: of a parameterization, and of points of the model's space.
+"""Declared costs: of parameterizations, and of points of the model's space.
 
-A cost is declared in raw values of the parameters, and a search runs in the model's space. Value
-objects become differentiable functions of it; a user's own function is called row by row on decoded
-parameterizations, with finite differences for its gradient. Costs are in the user's own unit.
+A cost is declared on raw values, and an optimizer works in the model's space. Value objects become
+differentiable functions of points. A user's function is called on decoded parameterizations, one by
+one, and has finite differences as its gradient. Costs are in the user's unit.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Declared: TypeAlias = float | Cost | CostOfRow
 """A declared cost: a number, a value object by parameter names, or a user's own function."""
 
 _STEP = 1e-5
-"""Step of the finite differences of a user's own function, relative to a column's range."""
+"""Step of finite differences, relative to a column's range."""
 
-_LEAST = 1e-300
-"""A declared cost is kept above this during a search: an affine one may fall below zero outside
-the constraints, where the search may look on its way. A point that is chosen is checked."""
+_MIN_COST = 1e-300
+"""Lower limit of declared costs during a search, which may pass points outside the constraints
+where an affine cost is negative. The cost of the chosen point is checked."""
 
 
 def cost_of(cost: Declared, parameters: Row) -> float:
@@ -61,7 +61,7 @@ def cost_of(cost: Declared, parameters: Row) -> float:
 
 
 def part_of(term: Cost, parameters: Row) -> float:
-    """Return what a term adds to the cost of a trial, which may be zero.
+    """Return a term of the cost of a trial, which may be zero.
 
     Raises:
         InputError: If the term is not defined for the trial.
@@ -74,31 +74,31 @@ def part_of(term: Cost, parameters: Row) -> float:
 
 @dataclass(frozen=True, eq=False)
 class DeclaredCost:
-    """Declared cost of points of the model's space; see ``CostModel``.
+    """Declared cost at points of the model's space; a ``CostModel``.
 
     Raises:
-        InputError: When it is evaluated, if a table lacks a value of its parameter, or a user's own
-            function gives no finite number > 0.
+        InputError: When it is evaluated, if a table lacks a value of its parameter, or a user's
+            function does not return a finite number > 0.
     """
 
     cost: Declared
     """A number, a value object by parameter names, or a user's function."""
 
     space: Space
-    """How the parameters are encoded as columns."""
+    """Search space, which encodes parameters as columns."""
 
     def log_cost(self, X: Tensor, trial: TrialContext = ANY_TRIAL) -> Tensor:
-        """Logarithm of the cost at points ``... x d``: ``...``."""
+        """Return the log of the cost at points ``... x d``, ``...``."""
         return checked_log(self.costs, X)
 
     def costs(self, X: Tensor) -> Tensor:
-        """Cost at points ``... x d``: ``...``."""
+        """Return the cost at points ``... x d``, ``...``."""
         first, *others = (part(X) for part in self._parts)
-        return sum(others, first).clamp_min(_LEAST)
+        return sum(others, first).clamp_min(_MIN_COST)
 
     @cached_property
     def _parts(self) -> tuple[Callable[[Tensor], Tensor], ...]:
-        """Functions of points that add up to the cost."""
+        """Terms of the cost, as functions of points."""
         cost = self.cost
         if isinstance(cost, SumCost):
             return tuple(self._part(term, partial(part_of, term)) for term in cost.terms)
@@ -109,13 +109,13 @@ class DeclaredCost:
         return (lambda X: X.new_full(X.shape[:-1], cost),)
 
     def _part(self, cost: Cost, cost_at: Callable[[Row], float]) -> Callable[[Tensor], Tensor]:
-        """A value object, or a term of one, as a function of points."""
+        """Return a value object, or a term of a sum, as a function of points."""
         names, space = cast(Sequence[str], cost.parameters), self.space
         if isinstance(cost, TableCost):
             column = space.columns.get(str(cost.parameter))
             if column is not None and isinstance(choice := column.parameter, Choice):
                 prices = [cost_at({choice.name: value}) for value in choice.values]
-                # The zero keeps the point in the graph, with the gradient that a step has.
+                # Adding zero times X gives a gradient of zero, and not no gradient.
                 return lambda X: column.weights(X) @ X.new_tensor(prices) + 0.0 * X.sum(dim=-1)
         if not all(space.parameters[name].is_numeric for name in names):
             return _row_by_row(cost_at, space)
@@ -128,13 +128,13 @@ class DeclaredCost:
 
 
 def _row_by_row(cost_at: Callable[[Row], float], space: Space) -> Callable[[Tensor], Tensor]:
-    """A cost that is asked for on decoded parameterizations, with differences for a gradient."""
+    """Return a function of rows as a function of points, with finite differences as gradient."""
     known: dict[tuple[Value, ...], float] = {}
 
     def cost_of_row(row: Row) -> float:
         if space.smooth:
             return cost_at(row)
-        # Of finitely many points, the same ones are asked for again and again.
+        # A search of a finite space evaluates the same points again and again.
         key = tuple(row.values())
         if key not in known:
             known[key] = cost_at(row)
@@ -153,14 +153,14 @@ def _row_by_row(cost_at: Callable[[Row], float], space: Space) -> Callable[[Tens
         at = X.detach()
         if not (X.requires_grad and torch.is_grad_enabled()):
             return costs(at)
-        # The points, and again with a step in each smooth column, which stays within the bounds.
+        # The points moved in each smooth column, within the bounds, then the points themselves.
         step = torch.where(at[..., smooth] + steps > upper, -steps, steps).movedim(-1, 0)
         moved = at.repeat(len(smooth) + 1, *[1] * at.dim())
         moved[order, ..., smooth] += step
         found = costs(moved)
         slopes = torch.zeros_like(at)
         slopes[..., smooth] = ((found[:-1] - found[-1]) / step).movedim(0, -1)
-        # The tangent plane has the value and the gradient.
+        # The tangent plane has the value and the gradient of the cost.
         return found[-1] + (slopes * (X - at)).sum(dim=-1)
 
     return evaluate

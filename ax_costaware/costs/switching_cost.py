@@ -1,8 +1,8 @@
-"""Switching costs: of setting a parameter to another value than in the trial before.
+"""Switching costs: costs of setting a parameter to another value than in the trial before.
 
-An oven that has to heat up, a line that has to be cleaned, a column that has to be equilibrated. It
-comes on top of what a trial costs otherwise, in the same unit, and depends on the trial before, so
-that it is no cost of a parameterization alone: see ``ax_costaware.core.switching``.
+Examples are an oven that has to heat up, a line that has to be cleaned, or a column that has to be
+equilibrated. A switching cost is added to the cost of the trial, in the same unit. It depends on
+the trial before, see ``ax_costaware.core.switching``.
 """
 
 from __future__ import annotations
@@ -17,36 +17,35 @@ from ax_costaware.argument_checks import distinct, pairs_of, positive_number, se
 from ax_costaware.exceptions import InputError
 
 SAME_VALUE = 1e-12
-"""How far two settings of one real number may be apart, relatively: a logarithm and back, or a sum
-in another order. Stores keep all digits."""
+"""Relative tolerance of equal settings, for a logarithm and back, or a sum in another order."""
 
 _EXPECTED = "a mapping from one or more names of parameters to finite numbers > 0"
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class SwitchingCost:
-    """What it costs to set parameters to other values than in the trial before."""
+    """Costs of setting parameters to other values than in the trial before."""
 
     changes: tuple[tuple[str, float], ...]
     """Parameters and the cost of changing each, sorted by parameter."""
 
     base: Any = None
-    """Cost of a trial without its switching cost; None where something else says so."""
+    """Cost of a trial without its switching cost; None with control sets, which have costs."""
 
     def __init__(
         self, changes: Mapping[str, float] | Iterable[Sequence[Any]], base: Any = None
     ) -> None:
-        """A switching cost.
+        """Make a switching cost.
 
         Args:
-            changes: What it costs to change each parameter, whatever its values are: a mapping from
-                names to finite numbers > 0, or pairs of them. Costs of several changes add up.
-            base: Cost of a trial without its switching cost: all that ``cost_aware_strategy`` takes
-                as a ``cost``. None for control sets, which have costs of their own.
+            changes: Cost of changing each parameter, whatever its values: a mapping from names to
+                finite numbers > 0, or pairs of both. Costs of several changes add up.
+            base: Cost of a trial without its switching cost: any ``cost`` of
+                ``cost_aware_strategy``. None for control sets, which have costs of their own.
 
         Raises:
-            InputError: For changes that are none, not of names, not > 0 or of one parameter twice;
-                for a ``base`` that is itself a switching cost.
+            InputError: If changes are empty, not by name, not > 0, or repeat a parameter; or if
+                ``base`` is itself a switching cost.
         """
         checked: list[tuple[str, float]] = []
         for name, cost in pairs_of(changes, "changes", _EXPECTED):
@@ -67,21 +66,21 @@ class SwitchingCost:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The parameters that cost something to change."""
+        """Names of the parameters with a switching cost."""
         return tuple(name for name, _ in self.changes)
 
     @property
     def most(self) -> float:
-        """What it costs to change all of them."""
+        """Cost of changing all of them."""
         return math.fsum(cost for _, cost in self.changes)
 
     def between(self, before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> float:
-        """What it costs to go over from the settings of one trial to those of the next.
+        """Return the cost of switching from the settings of one trial to those of the next.
 
         Args:
-            before: What the trial before set, by name; None: there was none, and nothing is paid.
-            now: What the next one sets. What it leaves to chance costs nothing; what the trial
-                before left to chance is somewhere else.
+            before: Settings of the trial before, by name; None for the first trial, which is free.
+            now: Settings of the next trial. Parameters that it does not control are free. Those
+                that the trial before did not control count as changed.
         """
         if before is None:
             return 0.0
@@ -93,7 +92,7 @@ class SwitchingCost:
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Whether two settings of a parameter are the same value; of real numbers, to rounding."""
+    """True if two settings of a parameter are equal; real numbers to rounding."""
     values = (one, other)
     if all(isinstance(v, Integral) for v in values) or not all(isinstance(v, Real) for v in values):
         return bool(one == other)
