@@ -1,34 +1,36 @@
-r"""What a trial at any fidelity tells of the objective at the target fidelity, per unit of cost.
+r"""Knowledge gradient of a trial at any fidelity about the target fidelity, per unit of cost.
 
-A trial at inputs :math:`x` and fidelity :math:`s` is answered by :math:`y = f(x, s) + e`, and what
-is wanted is the best of :math:`g(x) = f(x, s^*)`. With :math:`\rho` the correlation of :math:`y`
-and :math:`g(x)` in the posterior, :math:`g(x) \sim N(\mu, \sigma^2)`, the answer moves the mean of
-:math:`g(x)` by a normal number of standard deviation :math:`|\rho| \sigma`, and
+A trial at inputs :math:`x` and fidelity :math:`s` observes :math:`y = f(x, s) + e`. The goal is the
+maximum of :math:`g(x) = f(x, s^*)`. Let :math:`g(x) \sim N(\mu, \sigma^2)` in the posterior, and
+let :math:`\rho` be its correlation with :math:`y`. The trial moves the mean of :math:`g(x)` by a
+normal number of standard deviation :math:`|\rho| \sigma`. Its expected gain over the best mean so
+far, :math:`g^+`, is
 
 .. math:: E[(\mu' - g^+)^+] = |\rho| \sigma \, h\left(\frac{\mu - g^+}{|\rho| \sigma}\right),
-   \quad h(z) = \varphi(z) + z \Phi(z),
+   \quad h(z) = \varphi(z) + z \Phi(z).
 
-is what it is expected to add to the best mean so far, :math:`g^+`: the knowledge gradient (Frazier,
-Powell and Dayanik 2009; with fidelities Poloczek, Wang and Frazier 2017, "Multi-Information Source
-Optimization") of the input itself, which needs no inner optimisation and no sample. At the target
-and without noise it is the expected improvement.
+This is the knowledge gradient (Frazier, Powell and Dayanik 2009; with fidelities Poloczek, Wang and
+Frazier 2017, "Multi-Information Source Optimization") of the input itself. It needs no inner
+optimisation and no sample. At the target and without noise it is the expected improvement.
 
-That is linear in the correlation, so that where means tie many cheap trials of little correlation
-seem better than one of much, and none of them adds up to knowing what to deploy. What can be
-counted on is the mean less :math:`\kappa` standard deviations, and these are
-:math:`\sqrt{1 - \rho^2} \sigma` after the trial. What it is expected to add to the best such bound
-so far, :math:`l^+`, is
+The gain is linear in the correlation. Where means tie, many cheap trials of low correlation would
+therefore seem better than one of high correlation, and would never add up to knowing what to
+deploy. So means are replaced by bounds, the mean less :math:`\kappa` standard deviations; after the
+trial there are :math:`\sqrt{1 - \rho^2} \sigma` of these. The expected gain over the best bound so
+far, :math:`l^+`, is
 
 .. math:: |\rho| \sigma \, h\left(
    \frac{\mu - \kappa \sqrt{1 - \rho^2} \sigma - l^+}{|\rho| \sigma}\right),
 
-the same for :math:`\kappa = 0`. A trial whose fidelity says little of the target is worth little,
-however cheap, unless its inputs are better than the best so far as they are, without having been
-tried: that they come to count is worth a cheap trial. Not so where a trial also has to show that
-its inputs are feasible, or any that the model takes for feasible would come to count, untested.
-Then of :math:`(\mu - \kappa \sigma - l^+)^+`, which they have already, as much is taken off as the
-trial leaves of the variance, :math:`1 - \rho^2`: all of it where it tells nothing, nothing at the
-target without noise.
+which is the same for :math:`\kappa = 0`. A trial of low correlation has a small value, however
+cheap it is, with one exception: untried inputs whose bound is above :math:`l^+` already. A cheap
+trial then suffices to make them the incumbent.
+
+With constraints, a trial also has to show that its inputs are feasible. Without a correction,
+inputs that the model only assumes to be feasible would become the incumbent. The part of the gain
+that the trial does not confirm, :math:`(1 - \rho^2) (\mu - \kappa \sigma - l^+)^+`, is therefore
+subtracted. It is all of the existing excess if the trial is uninformative, and zero at the target
+without noise.
 """
 
 from __future__ import annotations
@@ -56,12 +58,12 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.models.posterior import FunctionalPosterior
 
 _LEAST_SHARE = 1e-8
-"""Part of the variance at the target that a trial explains at least, and leaves at least: the roots
-have a slope there."""
+"""Bound of the explained and of the remaining share of the variance: their roots have an infinite
+slope at zero."""
 
 
 def at_target(X: Tensor, target: Mapping[int, float]) -> Tensor:
-    """Points ``... x d`` with some columns at their values at the target, differentiable.
+    """Return points ``... x d`` with the fidelities at the target; differentiable.
 
     Raises:
         InputError: If there is no such column.
@@ -80,13 +82,13 @@ def _checked_target(target: Any) -> dict[int, float]:
     return {i: finite_number(at, f"target[{i}]") for i, at in with_integer_keys(target).items()}
 
 
-def told_of_target(
+def target_moments(
     posterior: FunctionalPosterior, X: Tensor, target: Mapping[int, float]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What is known of an outcome at the target, and what trials tell of it.
+    """Return the posterior of an outcome at the target, and the share that trials explain of it.
 
     Args:
-        posterior: Of the outcome.
+        posterior: Posterior of the outcome.
         X: Points ``n x d``, at any fidelity.
         target: Columns of the fidelities, with their values at the target.
 
@@ -100,7 +102,7 @@ def told_of_target(
 
 
 def _log_less(log_value: Tensor, subtracted: Tensor) -> Tensor:
-    """The logarithm of values less a part of them, of which what is negative counts as nothing."""
+    """Return ``log(exp(log_value) - max(subtracted, 0))``, bounded from below."""
     counts = subtracted > 0.0
     log_part = subtracted.where(counts, 1.0).log().where(counts, -torch.inf)
     return logdiffexp(log_part.minimum(log_value - _LEAST_SHARE), log_value)
@@ -108,20 +110,19 @@ def _log_less(log_value: Tensor, subtracted: Tensor) -> Tensor:
 
 @takes_its_inputs
 class LogTargetImprovementPerCost(PointwiseAcquisition):
-    r"""The logarithm of what a trial is expected to add to the best bound at the target, per cost.
+    r"""Log expected gain over the best bound at the target fidelity, per unit of cost.
 
     Args:
         model: A fitted Gaussian process of one outcome, with the fidelities among its columns.
         target: Columns of the fidelities, with their values at the target.
         best_f: The best posterior mean at the target so far, less ``risk_aversion`` standard
-            deviations, with the sign of maximisation; None: what counts is the part of the
-            variance at the target that a trial explains.
+            deviations, with the sign of maximisation; None: the share of the variance at the target
+            that a trial explains replaces the gain.
         cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, a ``CostModel``
             such as ``LogNormalCostModel``, or a cost of BoTorch, see ``costs.CostFunction``; in
             the user's own unit.
         log_weight: A function from points ``n x d`` to ``n`` logarithms that are added, such as
-            that of the probability that the trial is feasible, where what inputs have already is no
-            gain; None for none.
+            that of the probability that the trial shows its inputs to be feasible; None for none.
         posterior_transform: A ``ScalarizedPosteriorTransform``: a weight of -1 for minimisation.
         X_pending: ``k x d`` pending points, fantasized at the posterior mean.
         risk_aversion: How many standard deviations are taken off a mean, :math:`\kappa \ge 0`.
@@ -140,7 +141,7 @@ class LogTargetImprovementPerCost(PointwiseAcquisition):
         risk_aversion: float = 0.0,
         **_: Any,
     ) -> float:
-        """The best bound at the target, of the inputs of points ``n x d`` at any fidelity."""
+        """Return the best bound at the target among the inputs of points ``n x d``."""
         points = at_target(X, _checked_target(target))
         return incumbent(model, points, posterior_transform, risk_aversion=risk_aversion)[0]
 
@@ -171,7 +172,7 @@ class LogTargetImprovementPerCost(PointwiseAcquisition):
         self._posterior = FunctionalPosterior.of(self.model, self._posterior_transform, X_pending)
 
     def moments(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """What is known of the target, and what trials tell of it.
+        """Return the posterior at the target, and the share that trials explain of it.
 
         Args:
             X: Points ``n x d``, at any fidelity.
@@ -180,7 +181,7 @@ class LogTargetImprovementPerCost(PointwiseAcquisition):
             Mean and variance of the objective at the target, and the part of this variance that a
             trial explains, its observation noise considered: ``n`` each.
         """
-        return told_of_target(self._posterior, X, self.target)
+        return target_moments(self._posterior, X, self.target)
 
     def _values(self, points: Tensor) -> Tensor:
         mean, variance, share = self.moments(points)

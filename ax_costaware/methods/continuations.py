@@ -1,12 +1,12 @@
-"""Trials that go on from an earlier one: a training from its checkpoint, to more epochs.
+"""Trials that resume an earlier one, such as a training from its checkpoint, to more epochs.
 
-A trial with the inputs of a completed one, and more of the fidelity that progress is measured in,
-costs what is new: :math:`c(x, s) - c(x, s')`. It is a step in the cost, at the inputs of earlier
-trials only, that a search by gradients never meets; so points there are looked at besides.
+A trial with the inputs of a completed one, and a higher fidelity, costs only what is new:
+:math:`c(x, s) - c(x, s')`. The cost therefore has a step at the inputs of earlier trials. A search
+by gradients does not find it, so points there are added as candidates.
 
-Next to where a trial has come to, going on costs next to nothing and tells, by the observation
-noise, a little. What a search weighs takes it to cost some part of what the trial has cost, or a
-run would be continued step by step; what it can pay is what it costs.
+Resuming a run for one more step is almost free and, because of observation noise, looks slightly
+informative. The search therefore counts at least half of the cost paid so far. The budget is
+charged the actual cost.
 """
 
 from __future__ import annotations
@@ -19,21 +19,28 @@ from ax_costaware.core.method import Method
 from ax_costaware.core.problem import Problem
 from ax_costaware.space.parameters import Row, Value
 
-SEARCHED = 0.5
-"""Part of what a trial has cost that a search takes going on from it to cost at least."""
+SEARCH_COST_SHARE = 0.5
+"""Least cost of resuming a trial that the search counts, relative to the cost paid so far."""
 
-LEAST = 1e-6
-"""The same of what it is expected to cost, which is learned and may fall with the fidelity."""
+MIN_COST_SHARE = 1e-6
+"""Least expected cost of resuming a trial, relative to the cost paid so far.
+
+A learned cost may fall with the fidelity, so that the difference would not be positive.
+"""
 
 _STEPS = 32
-"""Values of the fidelity that are looked at of each trial that could be continued."""
+"""Candidate values of the fidelity for each trial that can be resumed."""
 
 
 def continued_trial(method: Method, problem: Problem, row: Row) -> PastTrial | None:
-    """The trial that a parameterization goes on from: of its inputs the one that has come farthest.
+    """Return the trial that a parameterization resumes: the farthest one with the same inputs.
 
-    None if none was completed, if that has come as far, so that it would only be run again, or if
-    another trial with its inputs is under way, which may be going on from it.
+    Returns:
+        None if
+
+        - no trial with these inputs was completed,
+        - the farthest one has the same fidelity or more, so that it would only be repeated, or
+        - a trial with these inputs is pending, which may resume the same one.
     """
     name = method.progress_parameter(problem.space.ranges)
     assert name is not None
@@ -48,35 +55,35 @@ def continued_trial(method: Method, problem: Problem, row: Row) -> PastTrial | N
 
 
 def _completed(problem: Problem, name: str) -> list[PastTrial]:
-    under_way = [{**other.parameters, name: None} for other in problem.pending]
+    pending = [{**other.parameters, name: None} for other in problem.pending]
     return [
         trial
         for trial in problem.trials
         if trial.is_completed
         and not trial.has_lost_value
         and trial.outcome is not None
-        and {**trial.inputs, name: None} not in under_way
+        and {**trial.inputs, name: None} not in pending
     ]
 
 
 def resumable(problem: Problem, name: str) -> Tensor | None:
-    """Points of the completed trials that another one may resume, ``k x d``; None for none.
+    """Return the ``k x d`` points of trials that can be resumed; None if there are none.
 
     Args:
         problem: The problem.
-        name: The fidelity that progress is measured in.
+        name: The fidelity in which progress is measured.
     """
     rows = [trial.inputs for trial in _completed(problem, name)]
     return problem.space.encode(rows) if rows else None
 
 
 def continuations(method: Method, problem: Problem) -> list[dict[str, Value]]:
-    """Parameterizations that go on from completed trials, up to the fidelity's last value."""
+    """Return parameterizations that resume completed trials, up to the largest fidelity."""
     name = str(method.progress_parameter(problem.space.ranges))
     parameter = problem.space.ranges[name]
     first, last = parameter.to_column(parameter.lower), parameter.to_column(parameter.upper)
     grid = parameter.raw(torch.linspace(first, last, _STEPS, dtype=torch.double)).tolist()
-    # Some of few integers are the same.
+    # A range of few integers has duplicates in the grid.
     steps = {problem.fixed.get(name, parameter.decode(step)): None for step in grid}
     found: list[dict[str, Value]] = []
     for trial in _completed(problem, name):

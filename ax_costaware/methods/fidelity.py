@@ -1,11 +1,11 @@
-"""Short runs that speak for long ones: inputs and fidelity of a trial, by what it tells per cost.
+"""Multi-fidelity optimization: inputs and fidelity of a trial by the knowledge gradient per cost.
 
 Some parameters are fidelities: the epochs of a training, the part of the data, the mesh of a
-simulation. What is wanted are the inputs whose outcome is best at the fidelities' target, and a
-trial elsewhere is worth what it tells of that, over its cost; see
-``acquisition/target_fidelity.py``. The model learns how far other fidelities can be trusted, see
-``models/fidelity_gp.py``. Costs and the budget are in the user's own unit of cost; ``lmbda`` is in
-raw units of the objective per unit of cost.
+simulation. The goal is the best outcome at the fidelities' target values. A trial at other
+fidelities has the value of what it reveals about the target, see
+``acquisition/target_fidelity.py``. The model learns how strongly other fidelities are correlated
+with the target, see ``models/fidelity_gp.py``. Costs and the budget are in the user's own unit of
+cost; ``lmbda`` is in raw units of the objective per unit of cost.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch import Tensor
 
 from ax_costaware.acquisition import LogTargetImprovementPerCost, Optimum
 from ax_costaware.acquisition.feasibility import Feasibility
-from ax_costaware.acquisition.target_fidelity import at_target, told_of_target
+from ax_costaware.acquisition.target_fidelity import at_target, target_moments
 from ax_costaware.argument_checks import boolean, check_fields, plain_value
 from ax_costaware.core.account import expected_costs
 from ax_costaware.core.failures import failures_as_constraint
@@ -33,8 +33,8 @@ from ax_costaware.costs.cost_model import CostFunction, ResumedCost
 from ax_costaware.costs.switching_cost import is_same
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.continuations import (
-    LEAST,
-    SEARCHED,
+    MIN_COST_SHARE,
+    SEARCH_COST_SHARE,
     continuations,
     continued_trial,
     resumable,
@@ -47,12 +47,12 @@ from ax_costaware.space.parameters import Fixed, Row, Value, takes
 from ax_costaware.space.space import Space
 
 AT_TARGET, ELSEWHERE = "at the target", "at other fidelities"
-"""What spending is grouped by."""
+"""Groups of spending."""
 
 
 @dataclass(frozen=True)
 class MultiFidelity(PricedMethod):
-    """What the fidelity strategy was asked to do.
+    """Knowledge gradient per cost at the target fidelity.
 
     Raises:
         InputError: On construction, when a field has a value that the method cannot use.
@@ -70,7 +70,7 @@ class MultiFidelity(PricedMethod):
     """Parameters that are fidelities, with their values at the target."""
 
     resumes: bool = field(default=False, kw_only=True)
-    """Whether a trial goes on from an earlier one of its inputs, and costs what is new."""
+    """True if a trial resumes an earlier one with its inputs, and costs only what is new."""
 
     def __post_init__(self) -> None:
         expected = "a mapping from the names of the fidelities to their values at the target"
@@ -88,17 +88,17 @@ class MultiFidelity(PricedMethod):
         super().__post_init__()
 
     def progress_parameter(self, ranges: Collection[str]) -> str | None:
-        """The fidelity that is a range of numbers; None where there are several."""
+        """Return the fidelity that is a range of numbers; None if there are several or none."""
         found = [name for name in self.target if name in ranges]
         return found[0] if len(found) == 1 else None
 
     def check(self, problem: Problem) -> None:
-        """Refuse an experiment without these fidelities, or in which they are no free choice."""
+        """Refuse an experiment in which a fidelity is missing, fixed or constrained."""
         self._check_target(problem.space)
         super().check(problem)
 
     def check_outcomes(self, problem: Problem) -> None:
-        """Refuse a fidelity that is fixed elsewhere, since the target is what is deployed."""
+        """Refuse a fidelity that is fixed at another value than the target."""
         names = self.target.keys() & (problem.fixed.keys() - {*problem.disabled})
         given = {name: problem.fixed[name] for name in sorted(names)}
         if any(not is_same(value, self.target[name]) for name, value in given.items()):
@@ -134,22 +134,22 @@ class MultiFidelity(PricedMethod):
             )
 
     def reserved(self, problem: Problem, initial: bool) -> list[float]:
-        """What undelivered decisions are expected to cost, which may go on from earlier trials."""
+        """Return the expected costs of undelivered decisions, less those of resumed trials."""
         costs = super().reserved(problem, initial)
         first = len(problem.pending) - len(costs)
         for i, row in enumerate(problem.earlier_in_batch if self.resumes and not initial else ()):
             before = replace(problem, pending=problem.pending[: first + i])
             if earlier := continued_trial(self, before, row):
-                # Where costs are learned more of the fidelity may be taken to cost less.
+                # A learned cost may fall with the fidelity.
                 (paid,) = expected_costs(self, problem, [earlier.inputs])
                 costs[i] = max(costs[i] - (paid or 0.0), 0.0)
         return costs
 
     def cost_as_run(self, trial: PastTrial, trials: Sequence[PastTrial]) -> float | None:
-        """What a trial costs by the fidelity that it has come to, where it reported its progress.
+        """Return the declared cost of a trial at the fidelity that it has reached.
 
-        Less what the trial had come to that it goes on from, unless it has come no farther itself,
-        and so began anew; None where costs are learned.
+        The cost of the trial that it resumes is subtracted, unless the trial has come no farther
+        than that one, and so began anew. None if costs are learned, or if no progress was reported.
         """
         names = [n for n, v in self.target.items() if n in trial.realized and _is_number(v)]
         if not names or (whole := self.cost_at(trial.inputs)) is None:
@@ -162,8 +162,8 @@ class MultiFidelity(PricedMethod):
         before = [self.cost_at(row) or 0.0 for row in earlier]
         saved = (c for c, row in zip(before, earlier, strict=True) if is_less(row))
         spared = math.fsum(saved)
-        came_to = max(whole - spared, LEAST * spared)  # a cost may fall with the fidelity
-        # An earlier strategy may have had other costs: then it is that part of what was expected.
+        came_to = max(whole - spared, MIN_COST_SHARE * spared)  # a cost may fall with the fidelity
+        # If the cost has changed since the decision, scale the cost that was expected then.
         asked = trial.record.get("expected_cost") if trial.decided_at(self.cost_metric) else None
         due = (self.cost_at(trial.parameters) or 0.0) - math.fsum(before)
         if asked is None or not due > 0:
@@ -172,19 +172,19 @@ class MultiFidelity(PricedMethod):
         return came_to if math.isclose(asked, due) else came_to * asked / due
 
     def columns(self, problem: Problem) -> dict[int, float]:
-        """The columns of the fidelities, with their values at the target."""
+        """Return the columns of the fidelities, with their values at the target."""
         return problem.space.columns_of(self.target)
 
     def group_of(self, parameters: Row) -> str:
-        """A trial is spent at the target or elsewhere."""
+        """Return the group of a trial: at the target, or at other fidelities."""
         return AT_TARGET if self.is_target(parameters) else ELSEWHERE
 
     def groups(self) -> Sequence[str]:
-        """At the target, and elsewhere."""
+        """Return both groups: at the target, and at other fidelities."""
         return AT_TARGET, ELSEWHERE
 
     def is_target(self, parameters: Row) -> bool:
-        """Whether a trial is at the target."""
+        """True if a trial is at the target."""
         return self.target.keys() <= parameters.keys() and all(
             math.isclose(float(str(parameters[name])), value, rel_tol=1e-9)
             if _is_number(value)
@@ -193,7 +193,7 @@ class MultiFidelity(PricedMethod):
         )
 
     def model(self, given: FixedHyperparameters | ModelOptions | None = None) -> ModelOptions:
-        """Nothing that is given: the model follows from the fidelities, see ``current_model``."""
+        """Refuse a given model: it follows from the fidelities, see ``current_model``."""
         if given is not None:
             raise InputError(
                 f"{ARGUMENT}={given!r}: the model of trials at several fidelities is the "
@@ -202,74 +202,76 @@ class MultiFidelity(PricedMethod):
         return ModelOptions()
 
     def current_model(self, problem: Problem) -> ModelOptions:
-        """A Gaussian process whose bias vanishes at the target."""
+        """Return a ``FidelityGP``, a Gaussian process whose bias vanishes at the target."""
         self._check_target(problem.space)
         fidelities = [problem.space.columns_of({name: self.target[name]}) for name in self.target]
-        # What a run has of its own would have it that going on tells less than beginning anew.
+        # A per-configuration effect would make resuming a run less informative than a new one.
         own = {"own": not self.resumes}
         options = {"fidelities": fidelities, "bounds": problem.space.bounds, **own}
         return ModelOptions("FidelityGP", FidelityGP, options, normalizes=False)
 
     def decide(self, problem: Problem) -> Decision | Stop:
-        """The trial that tells most of the best at the target per cost; or that none is worth it.
+        """Return the trial of the largest knowledge gradient per cost, or the reason to stop.
 
-        With outcome constraints a trial counts as far as it is likely to show that its inputs keep
-        to them at the target: a fidelity that says nothing of them is worth nothing, as the inputs
-        could not be deployed after it either.
+        With outcome constraints, the gain is weighted by the probability that the trial shows its
+        inputs to be feasible at the target. A fidelity that is uncorrelated with a constraint
+        therefore has no value: the inputs could not be deployed after it.
         """
         cost: CostFunction = self.trial_costs(problem)
-        weighed, earlier = cost, None
+        search_cost, earlier = cost, None
         if self.resumes:
             name = str(self.progress_parameter(problem.space.ranges))
             earlier = resumable(problem, name)
-            weighed = ResumedCost(cost, problem.space, name, SEARCHED)
-            cost = ResumedCost(cost, problem.space, name, LEAST)
-        cost, weighed = (
-            next_cost(self, problem, each, resumable=earlier) for each in (cost, weighed)
+            search_cost = ResumedCost(cost, problem.space, name, SEARCH_COST_SHARE)
+            cost = ResumedCost(cost, problem.space, name, MIN_COST_SHARE)
+        cost, search_cost = (
+            next_cost(self, problem, each, resumable=earlier) for each in (cost, search_cost)
         )
-        beside = continuations(self, problem) if self.resumes else ()
+        extra = continuations(self, problem) if self.resumes else ()
         target = self.columns(problem)
-        search = Search(self, problem, cost, self.budget_state(problem), tuple(beside), target)
+        search = Search(self, problem, cost, self.budget_state(problem), tuple(extra), target)
         incumbent = search.incumbent()
         if not search.budget_state.pays(None):
             return self._stop(search, "the budget is used up")
-        best = search.reach(incumbent.value) if search.is_feasible(incumbent) else None
-        worth = LogTargetImprovementPerCost(
+        best = search.best_f(incumbent.value) if search.is_feasible(incumbent) else None
+        acquisition = LogTargetImprovementPerCost(
             problem.model,
             target,
             best,
-            weighed,
+            search_cost,
             self._log_weight(problem),
             X_pending=problem.X_pending,
             risk_aversion=self.risk_aversion,
         )
         try:
-            with ignoring_line_search_failures():  # next to what was tried the logarithm falls
-                found = search.best(worth)
+            with ignoring_line_search_failures():  # the logarithm falls steeply near trials
+                found = search.best(acquisition)
         except SpaceExhausted:
             return self._stop(search, SpaceExhausted.REASON)
         if found is None:
-            return self._stop(search, search.pays_for_none)
-        # That a trial is worth its cost was said before it came back to one that runs.
+            return self._stop(search, search.unaffordable_reason)
+        # With ``known`` points the decision is made again because the first one would have
+        # repeated a pending trial; the rule was applied then.
         is_asked = bool(problem.earlier_in_batch) or not problem.known
         if self.lmbda is not None and best is not None and is_asked:
             log_gain = found.value + math.log(problem.scale.unit)
             stops, reason = ImprovementPerCostStop().decide(log_gain, self.lmbda)
             if stops:
                 return replace(self._stop(search, reason), is_final=False)
-        return self._decision(search, worth, found, incumbent)
+        return self._decision(search, acquisition, found, incumbent)
 
     def deployed(self, parameters: Row) -> Row:
-        """Its inputs at the target, whether or not a trial there was run.
+        """Return the trial's inputs at the target, where no trial need have been run.
 
-        They are compared by their posterior mean there, less ``risk_aversion`` standard deviations.
+        Inputs are compared by their posterior mean at the target, less ``risk_aversion`` standard
+        deviations.
         """
-        # A whole number is one as the trial has it: 100 for a target of 100.0.
+        # Keep the parameter's type: the integer 100 for a target of 100.0.
         kinds: dict[str, Any] = {name: type(value) for name, value in parameters.items()}
         return {**parameters, **{name: kinds[name](v) for name, v in self.target.items()}}
 
     def _log_weight(self, problem: Problem) -> Callable[[Tensor], Tensor] | None:
-        """Log chance that the trial shows its inputs to be feasible at the target, and succeeds."""
+        """Return the log probability that a trial succeeds and shows its inputs to be feasible."""
         constraints, target = problem.constraints, self.columns(problem)
         failures = failures_as_constraint(problem, self.learn_failures)
         if not (constraints or failures):
@@ -277,10 +279,10 @@ class MultiFidelity(PricedMethod):
         succeeds = Feasibility.of(failures, FunctionalPosterior.of).log_probability
         shows = Feasibility.of(
             constraints, partial(FunctionalPosterior.of, X_pending=problem.X_pending)
-        ).over(lambda posterior: partial(told_of_target, posterior, target=target))
+        ).over(lambda posterior: partial(target_moments, posterior, target=target))
 
         def log_weight(X: Tensor) -> Tensor:
-            # It may fail on the way to the target, or there.
+            # A run may fail at the fidelity of the trial, or later at the target.
             log_success = succeeds(X) + succeeds(at_target(X, target))
             return log_success + shows.log_probability_shown(X, self.feasibility_threshold)
 
@@ -289,18 +291,18 @@ class MultiFidelity(PricedMethod):
     def _decision(
         self,
         search: Search[Any],
-        worth: LogTargetImprovementPerCost,
+        acquisition: LogTargetImprovementPerCost,
         found: Optimum[float],
         incumbent: Optimum[float],
     ) -> Decision:
-        """The next trial, with what is stored of it."""
+        """Return the next trial with its record."""
         problem, X = search.problem, found.point.unsqueeze(0)
         row = search.row_of(found.point)
         if self.is_target(row):
             row |= {n: v for n, v in self.target.items() if n in problem.space.ranges}
         earlier = continued_trial(self, problem, row) if self.resumes else None
         with torch.no_grad():
-            mean, variance, share = (float(moment[0]) for moment in worth.moments(X))
+            mean, variance, share = (float(moment[0]) for moment in acquisition.moments(X))
         mean, variance = problem.scale.moments(mean, variance)
         trial = None if incumbent.trial is None else problem.observed[incumbent.trial].index
         declared = self.cost_at(row)
@@ -309,15 +311,15 @@ class MultiFidelity(PricedMethod):
         declared = self.with_switching_cost(problem, row, declared)
         if declared is None or declared <= 0:
             declared = search.cost_at(found.point)
-        gain = None if worth.best_f is None else problem.scale.unit * math.exp(found.value)
+        gain = None if acquisition.best_f is None else problem.scale.unit * math.exp(found.value)
         why = self._why(problem, row, gain, share**0.5, incumbent)
         if earlier is not None:
             why += f" It goes on from trial {earlier.index}."
         probabilities: dict[str, float | None] = {}
         if problem.feasibility is not None:
-            chance = problem.feasibility.probability(at_target(X, worth.target))
+            at = at_target(X, acquisition.target)
             probabilities = {
-                "feasibility": float(chance),
+                "feasibility": float(problem.feasibility.probability(at)),
                 "incumbent_feasibility": incumbent.feasibility,
             }
         return Decision(
@@ -347,31 +349,31 @@ class MultiFidelity(PricedMethod):
         correlation: float,
         incumbent: Optimum[float],
     ) -> str:
-        """The reason of a decision, in sentences; arguments as of ``_decision``."""
+        """Return the reason of a decision, in sentences; see ``_decision`` for the arguments."""
         target = _shown(self.target)
-        told = f"Its outcome has a correlation of {correlation:.3g} with that at {target}."
+        fidelity = f"Its outcome has a correlation of {correlation:.3g} with that at {target}."
         if self.is_target(row):
-            told = f"It is at the target, {target}."
+            fidelity = f"It is at the target, {target}."
         named = "a point that was not tried"
         if incumbent.trial is not None:
             named = f"the inputs of trial {problem.observed[incumbent.trial].index}"
         if gain is None:
-            chance = f"{incumbent.feasibility:.3g}"
             return (
                 f"No inputs are feasible at {target} with a probability of "
-                f"{self.feasibility_threshold:g} yet; this trial tells most of such as it is "
-                f"likely to show to be, per cost. The likeliest so far, {named}, have a "
-                f"probability of {chance}. {told}"
+                f"{self.feasibility_threshold:g} yet; this trial is the most informative one per "
+                f"cost, weighted by the probability that it shows its inputs to be feasible. The "
+                f"likeliest inputs so far, {named}, have a probability of "
+                f"{incumbent.feasibility:.3g}. {fidelity}"
             )
         best = f"{problem.scale.from_model(incumbent.value):.6g}"
         return (
-            f"It is expected to improve what can be counted on at {target} by {gain:.3g} per unit "
-            f"of cost, more than any other. {told} That is {best} so far, "
+            f"Its expected improvement of the best bound at {target} is {gain:.3g} per unit of "
+            f"cost, more than that of any other trial. {fidelity} The best bound so far is {best}, "
             f"{self.risk_aversion:g} standard deviations from the mean of {named}."
         )
 
     def _stop(self, search: Search[Any], reason: str) -> Stop:
-        """That there is no further trial, what was saved, and what to deploy."""
+        """Return the reason to stop, the budget that is left, and what to deploy."""
         best = self.recommend(search.problem)[0]
         was_run = f"trial {best.trial_index}" if best.trial_index is not None else "not tried there"
         return Stop(
@@ -386,5 +388,5 @@ def _is_number(value: object) -> TypeGuard[int | float]:
 
 
 def _shown(row: Row) -> str:
-    """Values as words."""
+    """Return values as text."""
     return ", ".join(f"{name}={value!r}" for name, value in row.items())

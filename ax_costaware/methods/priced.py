@@ -1,6 +1,6 @@
-"""Methods whose trials are weighed against their cost: what they ask of it, and learn of it.
+"""Base of the methods that compare the value of a trial with its cost.
 
-A cost is declared, or learned from reported ones. Costs and the budget are in the user's own unit
+A cost is declared, or learned from reported costs. Costs and the budget are in the user's own unit
 of cost; ``lmbda`` is in raw units of the objective per unit of cost.
 """
 
@@ -43,13 +43,17 @@ COST_MODELS: tuple[str, ...] = get_args(CostKind)
 """Values of ``cost_model``: a GP on the log of the cost, a linear model of it, or their sum."""
 
 _DRAWS = 32
-"""Points among which one of the initial design is looked for, where it knows costs."""
+"""Quasi-random candidates for each trial of a cost-aware initial design."""
 
-_NEARLY = 1.25
-"""What costs no more than so many times the cheapest trial may be in an initial design."""
+_COST_RATIO = 1.25
+"""Largest cost of an initial trial, as a multiple of the cheapest candidate.
 
-_LEAST_DESIGN = 3
-"""Outcomes that an initial design has to have before it ends for what it has cost."""
+It applies when the share of the budget is smaller. The cheapest points alone would say little about
+the others.
+"""
+
+_MIN_OUTCOMES = 3
+"""Least number of outcomes before an initial design ends because it has spent its share."""
 
 CostArgument: TypeAlias = float | Cost | SwitchingCost | str | CostOfRow
 """A number, a value object by parameter names, the name of the metric in which each trial's cost
@@ -58,7 +62,7 @@ is reported, or a function; or a switching cost with one of these as its base.""
 
 @dataclass(frozen=True)
 class PricedMethod(Method):
-    """What methods have in common that weigh a trial against its cost, known or learned.
+    """Base of the methods that divide the value of a trial by its cost, declared or learned.
 
     Raises:
         InputError: On construction, when a field has a value that the method cannot use.
@@ -69,21 +73,21 @@ class PricedMethod(Method):
     refuses_constraints: ClassVar[str | None] = None
 
     cost: CostArgument
-    """What a trial costs; a metric's name where that is learned."""
+    """Cost of a trial; the name of a metric if it is learned."""
 
     lmbda: float | None = None
-    """What one unit of cost is worth, in units of the objective; None where it is not given."""
+    """Value of one unit of cost, in units of the objective; None if it is not given."""
 
     cost_model: CostKind = field(default="trend", kw_only=True)
     """Model of a cost that is learned: one of ``COST_MODELS``."""
 
     initial_share: float | None = field(default=0.2, kw_only=True)
-    """Share of the budget that the initial design keeps to, as far as costs are known; None: it is
-    blind to costs."""
+    """Largest share of the budget for the initial design, as far as costs are known; None: the
+    design ignores costs."""
 
     learn_failures: bool | Literal["abandoned"] = field(default=False, kw_only=True)
-    """Whether a trial is also worth its cost as far as it is likely not to fail; ``"abandoned"``:
-    trials that were given up count as failed, too."""
+    """True to weight the value of a trial by its probability of success, which is learned;
+    ``"abandoned"``: abandoned trials count as failed, too."""
 
     def __post_init__(self) -> None:
         one_of(self.learn_failures, "learn_failures", (False, True, "abandoned"))
@@ -97,7 +101,7 @@ class PricedMethod(Method):
 
     @property
     def cost_metric(self) -> str | None:
-        """The metric under which costs are reported; None where they are known beforehand."""
+        """Metric under which costs are reported; None if they are declared."""
         return self.base_cost if isinstance(self.base_cost, str) else None
 
     @property
@@ -108,17 +112,17 @@ class PricedMethod(Method):
 
     @property
     def switching_cost(self) -> SwitchingCost | None:
-        """Switching costs on top."""
+        """Additional cost of settings that differ from the previous trial; None without one."""
         return self.cost if isinstance(self.cost, SwitchingCost) else None
 
     @property
     def declared_cost(self) -> Declared | None:
-        """The cost that is given; None where it has to be learned."""
+        """The declared cost; None if it is learned."""
         cost = self.base_cost
         return None if isinstance(cost, str) else cost
 
     def trial_costs(self, problem: Problem) -> CostModel:
-        """Cost of trials as declared, or as learned from those that were reported.
+        """Return the declared cost of trials, or a model that is fitted to reported costs.
 
         Raises:
             InputError: If a cost is missing, or is no finite number > 0.
@@ -129,13 +133,13 @@ class PricedMethod(Method):
         return DeclaredCost(self.searched_cost, problem.space)
 
     def largest_cost(self, problem: Problem, initial: bool) -> float | None:
-        """The largest charge so far, and of known costs the largest all over the space."""
+        """Return the largest charge so far or, for declared costs, over the space."""
         entries = ledger_of(problem.trials, self)
         amounts = [e.charged or e.reported_cost or e.expected_cost or 0.0 for e in entries]
         return max([super().largest_cost(problem, initial) or 0.0, *amounts])
 
     def check(self, problem: Problem) -> None:
-        """Refuse a cost that does not fit the experiment, or of which one is missing."""
+        """Refuse a cost that does not fit the experiment, and missing reports of a cost."""
         if self.cost_metric == problem.objective:
             raise InputError(
                 f"cost={self.cost!r} is the objective: expected another metric, in which the cost "
@@ -147,7 +151,7 @@ class PricedMethod(Method):
             check_cost(problem, self.searched_cost)
 
     def left_out(self, problem: Problem) -> list[str]:
-        """Costs that are learned from no more, see ``costs_left_out``."""
+        """Return messages about reported costs that the model leaves out."""
         if self.cost_metric is None:
             return []
         changes = zip(problem.trials, switching_costs(problem.trials, self), strict=True)
@@ -156,11 +160,11 @@ class PricedMethod(Method):
         )
 
     def initial(self, problem: Problem) -> Decision | Stop:
-        """The next trial of the initial design: quasi-random, and of those the dear ones left out.
+        """Return the next trial of the initial design: a quasi-random point that is not expensive.
 
-        With ``initial_share`` and a budget it costs no more than what is left of that share for
-        each trial of the design, or a quarter more than the cheapest of the points that are drawn.
-        Learned costs are expected from the first reported one on. See ``design_is_over``.
+        With ``initial_share`` and a budget, it is the first of ``_DRAWS`` points that costs at most
+        ``max(left of the share / trials left in the design, _COST_RATIO * cheapest point)``.
+        Learned costs are considered from the first report on. See ``design_is_over``.
         """
         is_known = self.cost_metric is None or any(
             trial.reported_cost is not None for trial in problem.trials
@@ -177,42 +181,41 @@ class PricedMethod(Method):
                 rows.append(row)
         if not rows:
             raise SpaceExhausted
-        # What a trial keeps of the one before it need not be paid for.
-        kept = [{**row, **settings} for settings in kept_settings(problem, self) for row in rows]
+        # Points that keep settings of the previous trial have no switching cost for them.
+        keeping = [{**row, **settings} for settings in kept_settings(problem, self) for row in rows]
         tried = [*problem.earlier_in_batch, *(trial.parameters for trial in problem.trials)]
-        rows += [row for row in kept if problem.space.meets(row) and row not in tried]
+        rows += [row for row in keeping if problem.space.meets(row) and row not in tried]
         expected = expected_costs(self, problem, rows)
         priced = [
             (row, self.with_switching_cost(problem, row, cost))
             for row, cost in zip(rows, expected, strict=True)
         ]
-        payable = [(row, c) for row, c in priced if c is not None and state.pays(c)]
-        if not payable:
+        affordable = [(row, c) for row, c in priced if c is not None and state.pays(c)]
+        if not affordable:
             reported = [t.reported_cost for t in problem.trials if t.reported_cost is not None]
-            # What is expected where little is known may be far too much.
+            # A cost model of few reports may be far too high, so a trial is run all the same.
             if self.cost_metric is None or state.is_capped or state.pays(min(reported)):
                 return super().initial(problem)
             if _measured(problem):
-                raise SpaceExhausted  # the model searches for what can be paid, or stops
+                raise SpaceExhausted  # the model then searches the whole space, or stops
             return self.unfinished_design(self.exhausted(problem, state), state)
-        # A design at the cheapest points alone would say little of the others.
-        part = max(part, _NEARLY * min(cost for _, cost in payable))
-        row, cost = next(found for found in payable if found[1] <= part)
+        part = max(part, _COST_RATIO * min(cost for _, cost in affordable))
+        row, cost = next(each for each in affordable if each[1] <= part)
         limit = min(part, state.limit or part)
         why = f"{self.origin_of(problem, row)}, of those that cost at most {limit:.3g}."
         return self.initial_decision(problem, row, cost, state, why)
 
     def design_is_over(self, problem: Problem) -> bool:
-        """Whether it has cost its share of the budget, as it may where costs are learned."""
+        """True if the design has spent its share of the budget, as it may if costs are learned."""
         share = self._design_budget
-        few = len(_measured(problem)) < _LEAST_DESIGN
+        few = len(_measured(problem)) < _MIN_OUTCOMES
         if share is None or not self.charge_initial or few:
             return False
         return self.budget_state(problem, initial=True).spent >= share
 
     @property
     def _design_budget(self) -> float | None:
-        """What the initial design may cost; None where there is no budget, or no share of it."""
+        """Budget of the initial design; None without a budget or a share."""
         if self.initial_share is None or self.budget is None:
             return None
         return self.initial_share * self.budget
@@ -223,7 +226,7 @@ class NothingToLearnFrom(InputError):
 
 
 def _learned_cost(method: PricedMethod, problem: Problem) -> LogNormalCostModel:
-    """Return a model that is fitted to the reported costs of whole runs."""
+    """Return a model that is fitted to the reported costs, summed over resumed trials."""
     check_reported_costs(method, problem)
     lost = [trial.index for trial in problem.trials if trial.has_lost_value]
     costs_by_trial = costs_of_runs(problem.trials, method).items()
@@ -243,10 +246,11 @@ def _learned_cost(method: PricedMethod, problem: Problem) -> LogNormalCostModel:
 
 
 def check_reported_costs(method: PricedMethod, problem: Problem) -> None:
-    """Refuse costs to learn from: one that is none or missing, in another unit, or at no point.
+    """Refuse reported costs that cannot be learned from.
 
     Raises:
-        InputError: By the indices of the trials.
+        InputError: With the indices of the trials, if a cost is missing, is no finite number > 0,
+            has another unit, or belongs to a trial without a complete parameterization.
     """
     metric, trials = method.cost_metric, problem.trials
     check_reported(trials, method)
@@ -258,10 +262,10 @@ def check_reported_costs(method: PricedMethod, problem: Problem) -> None:
             f"that is completed with ax_costaware.report_cost(client, {missing[0]}, ...), or as "
             f"{metric!r} in Ax's data."
         )
-    # What it cost is learned from where it failed, too.
-    told = [trial for trial in trials if trial.reported_cost is not None]
-    check_inputs(told)
-    check_complete([trial for trial in told if not trial.has_lost_value], problem.space)
+    # Failed trials count, too: their costs are learned from.
+    reported = [trial for trial in trials if trial.reported_cost is not None]
+    check_inputs(reported)
+    check_complete([trial for trial in reported if not trial.has_lost_value], problem.space)
 
 
 def _measured(problem: Problem) -> list[PastTrial]:

@@ -1,11 +1,12 @@
-"""Stopping at a price, for methods that deploy what no single trial measures.
+"""Stopping at a price, for methods whose trials do not measure what is deployed.
 
-What is deployed is the query, or the point, with the best expectation. Several trials may tell what
-one of them hardly does, so the worth of further ones is what one, four or sixteen of them are
-expected to add to that expectation, per unit of their cost, whichever is most. A run ends when that
-is well below the price of a unit of cost, in several decisions in a row: trials that are chosen one
-after the other add more than the same number chosen at once, and a model of few outcomes is often
-wrong about how little there is to find, which it sees after the next ones.
+The value of further trials is their expected gain in the best expectation per unit of cost. It is
+the largest one over batches of 1, 4 and 16 trials, because several trials together may reveal what
+one of them does not. A run ends when ``GAIN_FACTOR * value <= lmbda`` in ``IN_A_ROW`` decisions in
+a row:
+
+- Trials that are chosen one after another gain more than the same number chosen at once.
+- A model of few outcomes often underestimates what there is to find, and corrects itself later.
 """
 
 from __future__ import annotations
@@ -15,46 +16,47 @@ from collections.abc import Callable
 from ax_costaware.core.problem import Problem
 
 NUM_AHEAD = (1, 4, 16)
-"""Numbers of further trials whose worth is looked at."""
+"""Batch sizes for which the gain of further trials is computed."""
 
-CAUTION = 4.0
-"""Factor by which the expected gain of further trials is multiplied."""
+GAIN_FACTOR = 4.0
+"""Factor on the expected gain of further trials."""
 
 IN_A_ROW = 5
-"""Decisions that have to agree. Both numbers were chosen by measurement: a run that ends too early
-loses more than one that ends late."""
+"""Decisions in a row that have to agree. Both numbers were chosen by ``benchmarks/stopping.py``: a
+run that ends too early loses more than one that ends too late."""
 
-_WORTH = "worth_per_cost"
+_VALUE = "worth_per_cost"
 
 
 def at_price(
     problem: Problem, lmbda: float | None, gain_per_cost: Callable[[], float | None]
 ) -> tuple[str | None, dict[str, float | str]]:
-    """Compare the worth of further trials with the price of their cost.
+    """Compare the value of further trials with the price of their cost.
 
-    They are where nothing has a price. In the middle of a batch nothing is known that was not known
-    at its start; and where a decision would repeat a trial under way it is made again, after it was
-    found worth its cost.
+    The rule is not applied
+
+    - without a price,
+    - inside a batch, where there are no new outcomes since its start, and
+    - when a decision is made again because it would have repeated a pending trial: the rule was
+      applied to the first one.
 
     Args:
-        problem: What the decision is made from, with what was recorded of earlier ones.
-        lmbda: What one unit of cost is worth, in units of the objective; None: nothing.
-        gain_per_cost: Gives what further trials add to the value of what is deployed, all of them
-            chosen now, per unit of their cost, for the number of them of which that is largest;
-            None while a cost is not known.
+        problem: Inputs of the decision, with the records of earlier ones.
+        lmbda: Price of one unit of cost, in units of the objective; None: none.
+        gain_per_cost: Returns the expected gain of further trials in the value of what is deployed,
+            per unit of their cost, for the best batch size; None while a cost is unknown.
 
     Returns:
-        The reason why there should be no further trial, as a phrase, or None if there should be
-        one; and what is stored with the next one, for the decisions that follow.
+        The reason to stop, as a phrase, or None to go on; and the record for the next trial.
     """
     record: dict[str, float | str] = {"objective": problem.goal}
     if lmbda is None or problem.earlier_in_batch or (gain := gain_per_cost()) is None:
         return None, record
-    worth = CAUTION * gain
-    # In another unit it says nothing; earlier releases did not record in which.
-    decisions = [t.decision for t in problem.trials if _WORTH in t.decision]
-    recorded = [d[_WORTH] for d in decisions if d.get("objective", problem.goal) == problem.goal]
-    latest = [*recorded, worth][-IN_A_ROW:]
+    value = GAIN_FACTOR * gain
+    # Values for another objective have another unit.
+    decisions = [t.decision for t in problem.trials if _VALUE in t.decision]
+    recorded = [d[_VALUE] for d in decisions if d.get("objective", problem.goal) == problem.goal]
+    latest = [*recorded, value][-IN_A_ROW:]
     if not problem.known and len(latest) == IN_A_ROW and max(latest) <= lmbda:
         reason = (
             f"in {IN_A_ROW} decisions in a row further trials were worth at most "
@@ -62,4 +64,4 @@ def at_price(
             f"{lmbda:.6g} for a unit of cost"
         )
         return reason, record
-    return None, {**record, "lambda": lmbda, _WORTH: worth}
+    return None, {**record, "lambda": lmbda, _VALUE: value}

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from ax_costaware.acquisition import LogTargetImprovementPerCost
 from ax_costaware.acquisition.feasibility import Feasibility, OutcomeConstraint
-from ax_costaware.acquisition.target_fidelity import at_target, told_of_target
+from ax_costaware.acquisition.target_fidelity import at_target, target_moments
 from ax_costaware.costs import AffineCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.models import FidelityGP
@@ -166,8 +166,8 @@ def shown(lower: float | None, upper: float | None, threshold: float) -> Callabl
     outcomes = Feasibility(
         [(OutcomeConstraint("m", lower, upper), FunctionalPosterior.of(model_of()))]
     )
-    told = outcomes.over(lambda posterior: partial(told_of_target, posterior, target=TARGET))
-    return lambda X: told.log_probability_shown(X, threshold)
+    confirmed = outcomes.over(lambda posterior: partial(target_moments, posterior, target=TARGET))
+    return lambda X: confirmed.log_probability_shown(X, threshold)
 
 
 @pytest.mark.parametrize("ends", mostly_slow(ENDS, [(0.6, 1.8)]))

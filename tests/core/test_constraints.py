@@ -377,7 +377,7 @@ def test_the_search_climbs_where_hardly_anything_is_feasible() -> None:
     search = Search(method, problem, 1.0, method.budget_state(problem))
     index = search.index(0.01)
     with torch.no_grad():
-        largest = float(index(search.boxes.unsqueeze(-2)).max())
+        largest = float(index(search.representative_points.unsqueeze(-2)).max())
     climbed = LogTail(index, largest, problem.feasibility.log_probability, -100.0)
     X = SQUARE.sobol_points(256, 0).unsqueeze(-2).requires_grad_(True)
     values, plain = climbed(X), index(X)

@@ -18,8 +18,8 @@ from ax_costaware.costs.cost import AffineCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import MultiFidelity
 from ax_costaware.methods.continuations import (
-    LEAST,
-    SEARCHED,
+    MIN_COST_SHARE,
+    SEARCH_COST_SHARE,
     continuations,
     continued_trial,
     resumable,
@@ -99,7 +99,7 @@ def test_a_run_is_gone_on_with_once_at_a_time(index: int | None) -> None:
     busy = replace(problem, pending=(Pending(index, row),))
     assert continued_trial(RESUMES, busy, farther) is None
     assert {row["x1"] for row in continuations(RESUMES, busy)} == {0.8}
-    cost = log_cost_function(resumed_cost(busy, LEAST))
+    cost = log_cost_function(resumed_cost(busy, MIN_COST_SHARE))
     assert cost(SPACE.encode([farther])).exp().tolist() == pytest.approx([COST.at(farther)])
     # A second one of a batch begins anew, and is reserved as such.
     both = replace(busy, pending=(*busy.pending, Pending(None, farther)))
@@ -119,7 +119,7 @@ def test_what_was_stopped_is_not_gone_on_from() -> None:
     assert decision.expected_cost == pytest.approx(COST.at(decision.parameters))
 
 
-@pytest.mark.parametrize("least", [SEARCHED, 1e-6])
+@pytest.mark.parametrize("least", [SEARCH_COST_SHARE, 1e-6])
 def test_going_on_costs_the_difference(least: float) -> None:
     problem = told().problem()
     cost = resumed_cost(problem, least)
@@ -160,7 +160,7 @@ def test_the_decision_is_the_best_of_anew_and_going_on() -> None:
         problem.model,
         RESUMES.columns(problem),
         problem.scale.to_model(decision.details["incumbent"]),
-        resumed_cost(problem, SEARCHED),
+        resumed_cost(problem, SEARCH_COST_SHARE),
         risk_aversion=RESUMES.risk_aversion,
     )
     with torch.no_grad():

@@ -3,9 +3,12 @@
 ``CostAware`` chooses the trial with the largest expected improvement per unit of cost; it is the
 default, since it leaves users better off over the panel of ``benchmarks/panel.py``. ``Gittins`` is
 the method of Xie et al. 2024, "Cost-aware Bayesian Optimization via the Pandora's Box Gittins
-Index" (NeurIPS): the index, its decaying price (PBGI-D), and a quasi-random design that is blind to
-costs. Both take its stopping rules. Costs and the budget are in the user's own unit of cost;
+Index" (NeurIPS): the index, its decaying price (PBGI-D), and a quasi-random design that ignores
+costs. Both accept its stopping rules. Costs and the budget are in the user's own unit of cost;
 ``lmbda`` is in raw units of the objective per unit of cost.
+
+Modules: ``assessment`` makes a decision, ``search`` maximizes over affordable points, ``prices``
+finds lambda, ``rules`` has the stopping rules and the decay on plain numbers.
 """
 
 from __future__ import annotations
@@ -34,14 +37,17 @@ log EI per cost over the best posterior mean; and the same with a power of the c
 1 to 0 with the budget (cost cooling)."""
 
 KERNELS = ("matern", "squared_exponential")
-"""Values of ``kernel``: Matern 5/2, and what BoTorch and Ax have by default."""
+"""Values of ``kernel``: Matern 5/2, and the default of BoTorch and Ax."""
 
 StopRule: TypeAlias = GittinsStop | ImprovementPerCostStop
 
 
 @dataclass(frozen=True)
 class CostAware(PricedMethod):
-    """Expected improvement per unit of cost, with an initial design that knows costs.
+    """Expected improvement per unit of cost, with a cost-aware initial design.
+
+    A decision is made by ``assess``: the trial that maximizes ``acquisition`` among those that the
+    budget pays for, unless ``rule`` says that it is not worth its cost at the price lambda.
 
     Raises:
         InputError: On construction, when a field has a value that the method cannot use.
@@ -55,14 +61,19 @@ class CostAware(PricedMethod):
     """Values that ``acquisition`` may have."""
 
     stop: bool | StopRule | None = None
-    """When to stop: by a rule; never; (True) by ``GittinsStop``, unless lambda decays; or (None) by
-    the rule that fits what is maximised, if ``lmbda`` is given."""
+    """Stopping rule.
+
+    - A rule: that one.
+    - False: none.
+    - True: ``GittinsStop``, unless lambda decays.
+    - None: the rule of the acquisition function if ``lmbda`` is given, else none.
+    """
 
     acquisition: str = "log_nei_per_cost"
-    """What is maximised: one of ``ACQUISITIONS``."""
+    """Acquisition function: one of ``ACQUISITIONS``."""
 
     initialize_with_center: bool = True
-    """Whether the first trial is the center of the search space, as Ax's is."""
+    """True if the first trial is the center of the search space, as in Ax."""
 
     kernel: str = "matern"
     """Kernel of the objective's model where hyperparameters are fitted: one of ``KERNELS``."""
@@ -81,16 +92,16 @@ class CostAware(PricedMethod):
 
     @property
     def decay(self) -> GittinsDecay | None:
-        """How lambda falls over the run, where neither ``lmbda`` nor a budget is given."""
+        """Decay of lambda over the run if neither ``lmbda`` nor a budget is given; else None."""
         return GittinsDecay() if self.lmbda is None and self.budget is None else None
 
     def priced_anew(self, **fields: Any) -> Self:
-        """Return the method with other fields, which say what a unit of cost is worth."""
+        """Return the method with another source of lambda, such as ``budget`` or ``lmbda``."""
         return replace(self, **fields)
 
     @property
     def lambda_source(self) -> str:
-        """Where lambda comes from: ``"given"``, ``"decay"`` or ``"budget"``."""
+        """Source of lambda: ``"given"``, ``"decay"`` or ``"budget"``."""
         if self.lmbda is not None:
             return "given"
         return "budget" if self.decay is None else "decay"
@@ -109,13 +120,13 @@ class CostAware(PricedMethod):
         return GittinsStop()
 
     def model(self, given: FixedHyperparameters | ModelOptions | None = None) -> ModelOptions:
-        """See ``Method``; the kernel is that which was asked for."""
+        """Return the model's class and options, with the kernel ``kernel`` if it is fitted."""
         if given is None and self.kernel == "matern":
             return ModelOptions("MaternGP", MaternGP)
         return super().model(given)
 
     def initial(self, problem: Problem) -> Decision | Stop:
-        """The next trial of the initial design; the first is the center of the search space."""
+        """Return the next trial of the initial design; the first may be the center of the space."""
         center, begun = _center(problem), problem.trials or problem.earlier_in_batch
         if self.initialize_with_center and not begun and problem.space.meets(center):
             drawn: Iterator[Row] = chain([center], iter(problem.draw, None))
@@ -123,13 +134,13 @@ class CostAware(PricedMethod):
         return super().initial(problem)
 
     def origin_of(self, problem: Problem, row: Row) -> str:
-        """The center of the search space, or the quasi-random design."""
+        """Return the origin of an initial trial: the center, or the quasi-random design."""
         if row == _center(problem):
             return "it is the center of the search space"
         return super().origin_of(problem, row)
 
     def decide(self, problem: Problem) -> Decision | Stop:
-        """The trial that is most worth its cost; or that none is, or none can be paid."""
+        """Return the affordable trial of the largest acquisition value, or the reason to stop."""
         return assess(self, problem, self.rule).answer
 
     def _check_stop(self) -> None:
@@ -147,8 +158,9 @@ class CostAware(PricedMethod):
 class Gittins(CostAware):
     """The Pandora's Box Gittins index (PBGI), and with a decaying lambda PBGI-D.
 
-    The index, the model and the design are those of the paper: a Matern 5/2 kernel, outcomes as
-    they are, and quasi-random initial trials that are blind to costs.
+    The index of a point solves ``EI(x; g) = lmbda * c(x)`` for ``g``. The index, the model and the
+    design are those of the paper: a Matern 5/2 kernel, outcomes without winsorizing, and
+    quasi-random initial trials that ignore costs.
 
     Raises:
         InputError: On construction, when a field has a value that the method cannot use.
@@ -163,20 +175,20 @@ class Gittins(CostAware):
     acquisition: ClassVar[str] = GITTINS  # type: ignore[misc]
 
     decay: GittinsDecay | None = None
-    """How lambda falls over the run; its numbers are in standard deviations of the outcomes per
-    mean cost of a trial. Set where neither ``lmbda`` nor a budget is given."""
+    """Decay of lambda over the run, in standard deviations of the outcomes per mean cost of a
+    trial. ``GittinsDecay()`` if neither ``lmbda`` nor a budget is given."""
 
     initialize_with_center: bool = False
-    """Whether the first trial is the center of the search space."""
+    """True if the first trial is the center of the search space."""
 
     winsorize: bool = field(default=False, kw_only=True)
-    """Whether a fitted model sees bad outliers of the objective as less bad ones."""
+    """True to clip bad outliers of the objective before the model is fitted."""
 
     cost_model: CostKind = field(default="gp", kw_only=True)
     """Model of a cost that is learned: one of ``COST_MODELS``."""
 
     initial_share: float | None = field(default=None, kw_only=True)
-    """Share of the budget that the initial design keeps to; None: it is blind to costs."""
+    """Largest share of the budget for the initial design; None: the design ignores costs."""
 
     def __post_init__(self) -> None:
         instance_of(self.decay, "decay", GittinsDecay | None, "a GittinsDecay, or None")
@@ -190,10 +202,10 @@ class Gittins(CostAware):
         super().__post_init__()
 
     def priced_anew(self, **fields: Any) -> Self:
-        """See ``CostAware``; the decay ends."""
+        """Return the method with another source of lambda, without the decay."""
         return replace(self, decay=None, **fields)
 
 
 def _center(problem: Problem) -> Row:
-    """The center of the search space, but for what the caller fixed."""
+    """Return the center of the search space, with the parameters that the caller fixed."""
     return problem.space.ordered({**problem.space.center, **problem.fixed})

@@ -1,7 +1,9 @@
-"""Assessment of whether another trial is worth its cost: the decision of the Gittins method.
+"""Decision of the cost-aware methods: the next trial, and whether it is worth its cost.
 
-``assess`` is called by the loop, by ``should_stop``, and by the stopping rule for other strategies.
-Inside, values are on the scale of the model; what it returns is in the objective's own unit.
+``assess`` works in four steps: find the incumbent, find the price of a unit of cost (lambda),
+maximize the acquisition function over affordable points, ask the stopping rule. It is called by the
+loop, by ``should_stop``, and by the stopping rule for other strategies. Inside, values are on the
+scale of the model; an ``Assessment`` is in the objective's own unit.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from ax_costaware.methods.gittins import CostAware, StopRule
 
 
-_PROVISIONAL = (
+_PRICE_UNKNOWN = (
     "fewer than two different outcomes are known, which is too little to find a price from a budget"
 )
 
@@ -55,39 +57,39 @@ class Assessment:
     """The best posterior mean at an evaluated point."""
 
     incumbent_trial: int | None
-    """The trial that evaluated it; None if none did, as with parameters that the caller fixes, or
-    where no trial with an outcome is in the search space."""
+    """The trial that evaluated it. None if the caller fixes other values of parameters, or if no
+    trial with an outcome is in the search space."""
 
     incumbent_parameters: dict[str, Value]
-    """Its parameterization, as it was realized."""
+    """Realized parameterization of the incumbent."""
 
     reason: str = ""
-    """Why to stop or to go on, as a phrase; empty where no rule was asked."""
+    """Reason to stop or to go on, as a phrase; empty if no rule was applied."""
 
     stop: bool = True
     """True if the rule, or the budget, says to stop."""
 
     decision: Decision | None = None
-    """The trial that is most worth its cost; None if nothing is affordable."""
+    """The next trial; None if nothing is affordable."""
 
     compared: tuple[float, float] | None = None
-    """The index that the stopping rule looked at, and its lambda; None where none was asked."""
+    """Gittins index and lambda that the stopping rule used; None if no rule was applied."""
 
     feasibility: float | None = None
     """Probability that the incumbent is feasible; None without outcome constraints."""
 
     is_feasible: bool = True
-    """True if that is large enough; if not, the incumbent is the likeliest to be feasible."""
+    """True if ``feasibility`` is at least the threshold; if not, the incumbent is the likeliest."""
 
     @property
     def answer(self) -> Decision | Stop:
-        """The next trial, or that there is none."""
+        """The next trial, or the reason to stop."""
         if self.stop or self.decision is None:
             return Stop(self.stop_message(), is_final=self.decision is None)
         return self.decision
 
     def stop_message(self) -> str:
-        """Return why there is no further trial, what was saved, and what to deploy."""
+        """Return the reason to stop, the budget that is left, and what to deploy."""
         compared = ""
         if self.compared is not None:
             index, price = self.compared
@@ -99,32 +101,32 @@ class Assessment:
         deploy = "Deploy" if self.is_feasible else _NONE_FEASIBLE
         what = f"{values} (not tried there)"
         if self.incumbent_trial is not None:
-            what = f"{self.named} with {values}"
+            what = f"{self.incumbent_name} with {values}"
         return (
             f"Stopped: {self.reason}.{compared} {self.budget_state.summary}. {deploy} {what}: "
             f"expected value {self.incumbent:.6g}{feasibility_text(self.feasibility)}."
         )
 
     @property
-    def named(self) -> str:
+    def incumbent_name(self) -> str:
         """The incumbent as a phrase."""
         trial = self.incumbent_trial
         return "a point that was not tried" if trial is None else f"trial {trial}"
 
 
 def assess(method: CostAware, problem: Problem, rule: StopRule | None) -> Assessment:
-    """The trial that is most worth its cost, and whether a rule would run it.
+    """Return the next trial, and whether a stopping rule would run it.
 
     Args:
         method: The method.
-        problem: What the decision is made from.
+        problem: Inputs of the decision.
         rule: The stopping rule; None: only the budget ends the run.
 
     Raises:
         InputError: If a cost is missing, or is no finite number > 0.
     """
     search = Search(method, problem, next_cost(method, problem), method.budget_state(problem))
-    state, scale, under_way = search.budget_state, problem.scale, problem.X_pending
+    state, scale, X_pending = search.budget_state, problem.scale, problem.X_pending
     incumbent = search.incumbent()
     best, row = incumbent.value, incumbent.trial
     count = len(problem.earlier_in_batch)
@@ -147,40 +149,43 @@ def assess(method: CostAware, problem: Problem, rule: StopRule | None) -> Assess
             return _towards_feasible(search, assessment)
         relative = after = relative_lambda(method, problem)
         price = price_of_cost(search, relative, best)
-        reach = search.reach(best)
+        best_f = search.best_f(best)
         criterion: AcquisitionFunction
         if method.acquisition == "log_nei_per_cost":
-            criterion, found = search.best_improvement(reach)
+            criterion, found = search.best_improvement(best_f)
         else:
             if method.acquisition == GITTINS:
                 criterion = search.index(price)
             else:
-                criterion = search.improvement(reach, _cost_exponent(method, state))
+                criterion = search.improvement(best_f, _cost_exponent(method, state))
             found = search.best(criterion)
         by_improvement = isinstance(rule, ImprovementPerCostStop)
         index_at = partial(_index_at, search, best, criterion if by_improvement else None)
         if found is None:
-            return replace(assessment, reason=search.pays_for_none)
+            return replace(assessment, reason=search.unaffordable_reason)
         index = largest = index_at(found.point, price)
         compared = None
-        # That a trial is worth its cost was said before it came back to one that runs.
+        # With ``known`` points the decision is made again because the first one would have
+        # repeated a pending trial; the rule was applied then. Pending trials of the same batch
+        # may become the incumbent, which ``best_f`` includes.
         if rule is not None and (count or not problem.known):
-            hand = reach if count else best
-            (stops, reason), looked_at = _asked(search, rule, found, index_at, price, hand)
-            compared = scale.from_model(looked_at), rule.price(price)
+            value = best_f if count else best
+            (stops, reason), rule_index = _apply_rule(search, rule, found, index_at, price, value)
+            compared = scale.from_model(rule_index), rule.price(price)
             if stops and rule.lmbda is None and is_provisional(method, problem):
-                stops, reason = False, _PROVISIONAL
-        if method.acquisition == GITTINS and under_way is not None and index <= reach:
-            # Beside what is under evaluation nothing is worth the price: the trial that would
-            # be at the highest price below it, and not once more one that is pending.
-            found = search.best(search.improvement(reach)) or found
+                stops, reason = False, _PRICE_UNKNOWN
+        if method.acquisition == GITTINS and X_pending is not None and index <= best_f:
+            # Given the pending trials, nothing is worth the price. The index then is largest at a
+            # pending point again; improvement is largest at the point that would be worth its
+            # cost at the highest price.
+            found = search.best(search.improvement(best_f)) or found
             index = index_at(found.point, price)
     except SpaceExhausted:
         return replace(assessment, reason=SpaceExhausted.REASON)
     if stops and found.is_restricted:
         payer = "max_trial_cost" if state.is_capped else "what is left of the budget"
         reason += f", of those that {payer} pays for"
-    # In the middle of a batch nothing is known that was not known at its start.
+    # Lambda decays once per batch: within one there are no new outcomes.
     if relative is not None and method.decay is not None and not count:
         after = method.decay.after(relative, largest, best)
     return replace(
@@ -193,10 +198,10 @@ def assess(method: CostAware, problem: Problem, rule: StopRule | None) -> Assess
 
 
 def _towards_feasible(search: Search[CostAware], assessment: Assessment) -> Assessment:
-    """The trial that is likeliest to be feasible per cost; what it is worth is asked later."""
+    """Assess a problem without a feasible trial: the likeliest one per cost comes next."""
     found = search.best(search.likeliest())
     if found is None:
-        return replace(assessment, reason=search.pays_for_none)
+        return replace(assessment, reason=search.unaffordable_reason)
     return replace(
         assessment,
         reason="no trial is feasible yet, and this one is the likeliest to be, per cost",
@@ -206,7 +211,7 @@ def _towards_feasible(search: Search[CostAware], assessment: Assessment) -> Asse
 
 
 def _cost_exponent(method: CostAware, state: BudgetState) -> float:
-    """Power of the cost that an improvement is divided by."""
+    """Return the exponent of the cost: the share of the budget that is left, if it cools."""
     if method.acquisition != "log_ei_cost_cooling":
         return 1.0
     assert state.remaining is not None
@@ -221,10 +226,10 @@ def _index_at(
     point: Tensor,
     price: float,
 ) -> float:
-    """The Gittins index of a point, ``d``, at a price.
+    """Return the Gittins index of a point, ``d``, at a price.
 
-    Where improvement on the incumbent, which is uncertain, is what a rule goes by, so does the
-    index: it is above the best posterior mean just where improvement is above the price of cost.
+    For noisy EI it is the index over the uncertain incumbent, ``best + criterion.margin(x)``. It
+    exceeds the best posterior mean if and only if improvement per cost exceeds the price.
     """
     with torch.no_grad():
         if isinstance(criterion, LogNoisyExpectedImprovementPerCost):
@@ -233,7 +238,7 @@ def _index_at(
         return float(search.index(price)(point.reshape(1, 1, -1)))
 
 
-def _asked(
+def _apply_rule(
     search: Search[CostAware],
     rule: StopRule,
     found: Optimum[float],
@@ -241,17 +246,17 @@ def _asked(
     price: float,
     best: float,
 ) -> tuple[tuple[bool, str], float]:
-    """What a stopping rule says, of its own maximum where the search was for another criterion.
+    """Apply a stopping rule at the maximum of its own criterion.
 
     Returns:
-        Whether to stop and why, and the index that was looked at.
+        True to stop and the reason, and the index that was compared.
     """
     own, acquisition = rule.price(price), search.method.acquisition
     scale = search.problem.scale
     if isinstance(rule, ImprovementPerCostStop):
         if acquisition not in PER_COST:
             found = search.best(search.improvement(best)) or found
-        # Its index at that price is on the same side of the incumbent.
+        # EI(x) <= lambda * c(x) if and only if the index of x at lambda is at most the incumbent.
         log_improvement = found.value + math.log(scale.unit)
         return rule.decide(log_improvement, price), index_at(found.point, own)
     index = index_at(found.point, price)
@@ -269,11 +274,11 @@ def _decision(
     price: float | None = None,
     relative: tuple[float | None, float | None] = (None, None),
 ) -> Decision:
-    """The next trial, with what is stored of it.
+    """Return the next trial with its record.
 
     Args:
-        search: What it was found by.
-        assessment: What it is compared with.
+        search: The search that found it.
+        assessment: The incumbent, and the reason to go on.
         found: The trial.
         index: Its Gittins index; None before anything is feasible.
         price: The lambda in force; None before anything is feasible.
@@ -289,7 +294,7 @@ def _decision(
         log_mean = log_variance = None
         if isinstance(learned := whole_cost(search.cost), LogNormalCostModel):
             log_mean, log_variance = map(float, learned.log_moments(X))
-    # A declared cost is that of the parameterization itself, which the ledger asks for.
+    # Take a declared cost at the parameterization, not at its encoded point, as the ledger does.
     declared = method.with_switching_cost(problem, row, method.cost_at(row))
     is_priced = price is not None
     not_held = method.rule is not None and is_priced and is_provisional(method, problem)
@@ -333,16 +338,16 @@ def _why(
     price: float | None,
     feasibility: float | None,
 ) -> str:
-    """The reason of a decision, in sentences; arguments as of ``_decision``."""
+    """Return the reason of a decision, in sentences; see ``_decision`` for the arguments."""
     if index is None or price is None:
         return (
             f"No trial is feasible with a probability of {method.feasibility_threshold:g} yet, and "
             f"this one is the likeliest to be, per cost: with a probability of {feasibility:.3g}, "
-            f"where {assessment.named} has {assessment.feasibility:.3g}."
+            f"where {assessment.incumbent_name} has {assessment.feasibility:.3g}."
         )
     first = f"Its Gittins index, {index:.6g}, is the best"
     if method.acquisition != GITTINS:
-        per = "per unit of cost" if method.acquisition in PER_COST else _BY_COST
+        per = "per unit of cost" if method.acquisition in PER_COST else _COOLED
         first = f"It has the largest expected improvement {per}; its Gittins index is {index:.6g}"
     last = ""
     if feasibility is not None:
@@ -350,11 +355,11 @@ def _why(
     return (
         f"{first} at a price of {price:.6g} for a unit of cost "
         f"({_SOURCES[method.lambda_source]}); the best posterior mean so far is "
-        f"{assessment.incumbent:.6g}, of {assessment.named}.{last}"
+        f"{assessment.incumbent:.6g}, of {assessment.incumbent_name}.{last}"
     )
 
 
-_BY_COST = "by its cost, which counts less the less is left of the budget"
+_COOLED = "by its cost, which counts less the less is left of the budget"
 
 _SOURCES: Mapping[str, str] = {
     "given": "as given",

@@ -13,7 +13,7 @@ from ax_costaware.core.simulation import Simulation
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.values import ControlSetValues
-from ax_costaware.methods.stopping import CAUTION, IN_A_ROW
+from ax_costaware.methods.stopping import GAIN_FACTOR, IN_A_ROW
 from tests.methods.control_sets.toy import CONTROL_SETS, FAST, MARGINALS, MODEL, UNKNOWN_SETS, run
 
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -62,7 +62,7 @@ def test_a_run_ends_at_its_price(simulation: Simulation) -> None:
     """When several decisions in a row agree, and not at a lower price; the trial is the same."""
     earlier = worths(simulation.problem())
     assert len(earlier) == IN_A_ROW
-    most = max([*earlier[1:], CAUTION * gain_now(simulation)])
+    most = max([*earlier[1:], GAIN_FACTOR * gain_now(simulation)])
     stop = decided(simulation, 1.01 * most)
     assert isinstance(stop, Stop)
     assert stop.reason.startswith(f"Stopped: in {IN_A_ROW} decisions in a row further trials")
@@ -74,7 +74,7 @@ def test_a_run_ends_at_its_price(simulation: Simulation) -> None:
     assert decision.details == {
         **free.details,
         "lambda": 0.99 * most,
-        WORTH: CAUTION * gain_now(simulation),
+        WORTH: GAIN_FACTOR * gain_now(simulation),
     }
 
 
