@@ -30,7 +30,7 @@ from ax_costaware.costs import Cost
 from ax_costaware.laws import Conditional
 from ax_costaware.methods import IndirectQueries, MultiFidelity, TreeSearch
 from ax_costaware.methods.averages.information import Information
-from ax_costaware.methods.priced import CostArgument
+from ax_costaware.methods.costed import CostArgument
 from ax_costaware.methods.resolution_tree import LEVEL
 from ax_costaware.models.log_normal_cost import CostKind
 from ax_costaware.space.parameters import Value

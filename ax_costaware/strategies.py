@@ -26,7 +26,7 @@ from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.strategy import strategy_with
 from ax_costaware.core import FixedHyperparameters
-from ax_costaware.costs import ControlSet, Cost, SwitchingCost, check_control_sets
+from ax_costaware.costs import ControlSet, SwitchingCost, check_control_sets
 from ax_costaware.laws import JointLaw, Marginal
 from ax_costaware.methods import (
     ControlSetRule,
@@ -40,8 +40,8 @@ from ax_costaware.methods import (
     TheoreticalBeta,
 )
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
+from ax_costaware.methods.costed import CostArgument
 from ax_costaware.methods.gittins import StopRule
-from ax_costaware.methods.priced import CostArgument
 from ax_costaware.models.log_normal_cost import CostKind
 
 
@@ -344,7 +344,7 @@ def costly_feedback_strategy(
     rule: FeedbackRule | None = None,
     forgetting: float | None = None,
     beta: float | LogarithmicBeta | None = None,
-    cost: float | Cost = 1.0,
+    cost: CostArgument = 1.0,
     budget: float | None = None,
     time: str | None = None,
     initial_trials: int = 5,
@@ -358,6 +358,7 @@ def costly_feedback_strategy(
     feasibility_threshold: float = 0.9,
     torch_device: str | None = None,
     winsorize: bool = True,
+    cost_model: CostKind = "trend",
 ) -> GenerationStrategy:
     """A strategy that chooses the values of every trial, and says whether to measure its outcome.
 
@@ -386,11 +387,12 @@ def costly_feedback_strategy(
             None: learned with the other hyperparameters.
         beta: Weight of the upper confidence bound ``mean + sqrt(beta) * sd``: a number >= 0,
             or ``LogarithmicBeta``, which grows with the trials (None).
-        cost: What a measurement costs, in a unit of your own: a number, or a value object over
-            names of parameters, such as ``AffineCost({"samples": 0.5}, fixed=1.0)``. Whether a
-            measurement can be paid, and what it is charged, is by the cost at its settings. Where
-            it cannot be paid at the largest upper confidence bound, the trial is at the best
-            posterior mean.
+        cost: Cost of a measurement, as in ``cost_aware_strategy``, without a switching cost: a
+            number, a value object, a function, or the name of the metric in which the cost of each
+            measured trial is reported, from which it is learned. The cost at the settings of a
+            trial decides whether a measurement can be paid. If it cannot be paid at the largest
+            upper confidence bound, the trial is at the best posterior mean. A learned cost is
+            unknown until the first report: then anything that is left of the budget pays for it.
         budget: What all measurements may cost together. Where what is left does not pay for one,
             trials go on without, at the point of the best posterior mean. None: no limit.
         time: What counts as time. None: the index of the trial. Else the name of a tracking metric
@@ -419,6 +421,7 @@ def costly_feedback_strategy(
         winsorize: Whether an outcome counts as no worse than ten distances between the quartiles
             beyond the worse one, where hyperparameters are fitted: a trial that went wrong, and
             says so by a million, is not to hide how the others differ.
+        cost_model: See ``cost_aware_strategy``.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an

@@ -33,7 +33,7 @@ from ax_costaware.core.model import ModelOptions
 from ax_costaware.core.simulation import Outcome
 from ax_costaware.costs import Cost
 from ax_costaware.methods import CostAware, Gittins, GittinsDecay, Method
-from ax_costaware.methods.priced import CostArgument
+from ax_costaware.methods.costed import CostArgument
 from ax_costaware.models import DenseMarginalLogLikelihood
 from ax_costaware.models.configurable_gp import search_by_logarithms
 from ax_costaware.models.matern_gp import MaternGP

@@ -124,6 +124,7 @@ VALUES = [
     LogarithmicBeta(0.1, 1.1),
     FEEDBACK,
     CostlyFeedback(num_restarts=3),
+    CostlyFeedback(cost="seconds", cost_model="linear"),
     GittinsDecay(0.2, 3.0),
     GittinsStop(),
     GittinsStop(1e-9),

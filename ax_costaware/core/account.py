@@ -122,23 +122,23 @@ def ledger_of(trials: Sequence[PastTrial], method: Budgeted) -> tuple[LedgerEntr
     names, changes = control_sets_of(trials, method), switching_costs(trials, method)
     reported: dict[str | None, list[float]] = {name: [] for name in names}
     for trial, name, change in zip(trials, names, changes, strict=True):
-        if trial.reported_cost is not None and trial.reported_cost >= change:
-            reported[name].append(trial.reported_cost - change)
+        cost = None if goes_unmeasured(trial, method) else trial.reported_cost
+        if cost is not None and cost >= change:
+            reported[name].append(cost - change)
     entries: list[LedgerEntry] = []
     rule_has_begun = False
     for trial, name, change in zip(trials, names, changes, strict=True):
         phase = trial.record.get("phase")
-        is_measured = trial.outcome is not None or trial.was_measured
         by_rule = phase == "rule"
         rule_has_begun = rule_has_begun or by_rule
         initial = not by_rule and (phase == "initial" or not rule_has_begun)
-        skipped = method.may_skip and trial.is_completed and not is_measured
+        is_unmeasured = goes_unmeasured(trial, method)
         expected = estimate = expected_cost_of(trial, method, change)
         if estimate is not None and trial.decided_at(method.cost_metric):
             # The trial that it was planned to follow may never have run, so its switching cost may
             # differ from the recorded one.
             estimate += change - float(trial.record.get("switching_cost", change))
-        if method.may_skip and is_measured and not estimate:
+        if method.may_skip and trial.has_measurement and not estimate:
             # The strategy asked for no measurement and recorded no cost, but there was one.
             estimate = method.cost_at(trial.parameters)
         if not trial.is_live and not trial.never_ran:
@@ -147,7 +147,7 @@ def ledger_of(trials: Sequence[PastTrial], method: Budgeted) -> tuple[LedgerEntr
         if estimate is None and not trial.never_ran:
             by_others = method.cost_by_others(name, reported)
             estimate = (_checked(method, "cost_by_others", by_others) or 0.0) + change
-        estimate, change = (0.0, 0.0) if skipped else (estimate or 0.0, change)
+        estimate, change = (0.0, 0.0) if is_unmeasured else (estimate or 0.0, change)
         free = trial.never_ran or not trial.is_charged
         free = free or (initial and not method.charge_initial)
         *before, last = trial.attempts or (None,)
@@ -165,7 +165,7 @@ def ledger_of(trials: Sequence[PastTrial], method: Budgeted) -> tuple[LedgerEntr
                 reported_cost=trial.reported_cost,
                 charged=0.0 if free else charged + lost,
                 status=trial.status,
-                skipped=skipped,
+                skipped=is_unmeasured and trial.is_completed,
                 lost=0.0 if free else lost,
                 switching_cost=0.0 if free else min(change, charged),
             )
@@ -173,16 +173,24 @@ def ledger_of(trials: Sequence[PastTrial], method: Budgeted) -> tuple[LedgerEntr
     return tuple(entries)
 
 
+def goes_unmeasured(trial: PastTrial, method: Budgeted) -> bool:
+    """Return whether a trial does without a measurement, and is no data of what one costs."""
+    if not method.may_skip or trial.has_measurement:
+        return False
+    return trial.is_completed or not trial.is_to_be_measured
+
+
 def costs_of_runs(trials: Sequence[PastTrial], method: Budgeted) -> dict[int, float]:
     """Return the total costs of runs up to the end of each trial, by trial index.
 
     A trial that resumes another one adds to its total. Switching costs are subtracted. Trials are
-    left out if a part of their run has no reported cost above its switching cost.
+    left out if they went without a measurement, or if a part of their run has no reported cost
+    above its switching cost.
     """
     found: dict[int, float] = {}
     for trial, change in zip(trials, switching_costs(trials, method), strict=True):
         before = 0.0 if trial.resumes_trial is None else found.get(trial.resumes_trial)
-        reported = trial.reported_cost
+        reported = None if goes_unmeasured(trial, method) else trial.reported_cost
         if reported is not None and reported > change and before is not None:
             found[trial.index] = reported - change + before
     return found
@@ -243,9 +251,15 @@ def expected_costs(method: Budgeted, problem: Problem, rows: Sequence[Row]) -> l
     found = [method.cost_at(row) for row in rows]
     if method.cost_metric is None or (model := method.trial_costs(problem)) is None:
         return found
+    return [*modelled_costs(model, problem, rows)]
+
+
+def modelled_costs(model: CostModel, problem: Problem, rows: Sequence[Row]) -> list[float]:
+    """Return the expected costs of parameterizations by a model, without switching costs."""
+    X = problem.space.encode(rows)
     with torch.no_grad():
-        learned: list[float | None] = model.log_cost(problem.space.encode(rows)).exp().tolist()
-    return learned
+        costs: list[float] = model.log_cost(X).exp().tolist()
+    return costs
 
 
 def check_reported(trials: Sequence[PastTrial], method: Budgeted) -> None:
@@ -258,7 +272,8 @@ def check_reported(trials: Sequence[PastTrial], method: Budgeted) -> None:
     if metric is None:
         return
     costs = {t.index: t.reported_cost for t in trials if t.reported_cost is not None}
-    if bad := {i: cost for i, cost in costs.items() if not 0 < cost < math.inf}:
+    free = {t.index for t in trials if t.reported_cost == 0 and goes_unmeasured(t, method)}
+    if bad := {i: c for i, c in costs.items() if not (0 < c < math.inf or i in free)}:
         raise InputError(
             f"cost={metric!r}: the reported costs by trial {bad} are not all finite numbers > 0. "
             "Ax's data keep ten decimals, so that a small cost may be zero there: "

@@ -133,6 +133,11 @@ class PastTrial:
         return not (self.has_failed or self.never_ran or self.has_lost_value)
 
     @property
+    def has_measurement(self) -> bool:
+        """True if it has a value of the objective, or of what was the objective at its decision."""
+        return self.outcome is not None or self.was_measured
+
+    @property
     def is_to_be_measured(self) -> bool:
         """True if the strategy asks for its outcome, or did not generate it."""
         return bool(self.record.get("measure", True))

@@ -110,28 +110,31 @@ def read_outcome(
     """
     result = read_result(plain)
     raw_data, cost = result.raw_data, result.cost
-    terms = terms_of(trial)
+    terms, planned = terms_of(trial), planned_trial(trial)
     metric = terms.cost_metric
-    if cost is None and not (isinstance(raw_data, Mapping) and metric in raw_data):
+    is_told = isinstance(raw_data, Mapping) and metric in raw_data
+    if cost is None and not is_told and planned.is_to_be_measured:
         cost = default_cost
     config = trial.experiment.optimization_config
     optimized = set() if config is None else config.metric_names
     strategy = running_strategy(trial.experiment)
     method = None if strategy is None else method_of(strategy)
-    if planned_trial(trial).is_to_be_measured:
+    if planned.is_to_be_measured:
         if raw_data is not None or not plain["returned"]:
             read = set() if method is None else {*method.reads} - {method.cost_metric}
             _check_reported(trial, optimized | read, raw_data, plain["returned"])
     else:
         # The strategy asked for no measurement: ignore one, and do not charge it.
-        values = raw_data if isinstance(raw_data, Mapping) else {}
-        left = {name: value for name, value in values.items() if name not in optimized} or None
+        values, ignored = raw_data if isinstance(raw_data, Mapping) else {}, {*optimized, metric}
+        left = {name: value for name, value in values.items() if name not in ignored} or None
         if left != raw_data:
             raw_data, cost = left, None
     record = completion_record(trial, terms, raw_data, result.realized, cost)
     if method is not None:
         check_inputs(trial, method, record)
-    is_missing = metric is not None and "cost" not in record
+    # Without an outcome, a trial of a strategy that may skip measurements costs nothing.
+    is_skipped = "measure" in planned.record and not optimized & record["outcomes"].keys()
+    is_missing = metric is not None and "cost" not in record and not is_skipped
     if is_missing and _has_nothing_to_fetch(trial.experiment.metrics.get(str(metric))):
         raise UserInputError(
             f"cost=None: the strategy learns costs, from the metric {metric!r}: expected the "

@@ -28,6 +28,7 @@ from ax_costaware.ax_bridge.log import log_spending
 from ax_costaware.ax_bridge.records import (
     EXCLUDED,
     RECORD,
+    objective_metrics,
     outcome_record,
     planned_trial,
     progress_parameter,
@@ -81,9 +82,10 @@ def complete_trial(
             parameter may be given too, if its value differs from the plan.
         cost: Cost of the trial, in the user's own unit; 0 if it was free. None: the expected cost
             is charged, and nothing for a skipped measurement. A strategy that learns costs needs
-            the cost of every trial, larger than 0. It appears in Ax's data, too, if the experiment
-            has the metric. A trial of a control set with an unknown cost needs one larger than the
-            set's ``fixed_cost``, measured or not. Mark a trial that never ran as abandoned.
+            the cost of every trial but a skipped measurement, larger than 0. It appears in Ax's
+            data, too, if the experiment has the metric. A trial of a control set with an unknown
+            cost needs one larger than the set's ``fixed_cost``, measured or not. Mark a trial that
+            never ran as abandoned.
         progression: Increasing steps of a learning curve, in units of the fidelity of
             ``fidelity_strategy``. For example ``complete_trial(client, i, scores,
             progression=range(1, 11))`` with a list of scores after 1 to 10 epochs, or a list per
@@ -232,7 +234,12 @@ def _write(
 
 def _warn_of_missing_cost(session: Session, trial: BaseTrial, cost_metric: str) -> None:
     """Warn of a missing cost, which would block the next decision; Ax's data may have it."""
-    if trial.index not in values_in_data(session.experiment, cost_metric):
+    experiment = session.experiment
+    if session.method.may_skip and not any(
+        trial.index in values_in_data(experiment, name) for name in objective_metrics(experiment)
+    ):
+        return  # A skipped measurement costs nothing.
+    if trial.index not in values_in_data(experiment, cost_metric):
         logger.warning(
             f"trial {trial.index} is completed without its cost, which the strategy learns from "
             f"the metric {cost_metric!r}: the model chooses no trial before it is known. "

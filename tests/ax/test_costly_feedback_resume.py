@@ -34,9 +34,11 @@ def _run(name: str, folder: Path, trials: int, **strategy: Any) -> Run:
     for step in range(trials):
         index, arm = run.decide(client)
         outcome = {"hours": 1e9 + step / 3} if metrics else {}
+        cost = None
         if query(client, index).measure:
             outcome["y"] = objective(arm, step) / 3
-        complete_trial(client, index, outcome or None)
+            cost = 1.0 + float(arm["x1"]) / 3 if strategy.get("cost") == "seconds" else None
+        complete_trial(client, index, outcome or None, cost=cost)
         if step in STORED:
             run.store(client)
     run.decide(client)
@@ -47,7 +49,7 @@ def test_next_decision_after_reload_is_the_same(
     tmp_path: Path, fresh_process: FreshProcess
 ) -> None:
     """Stored after some trials; a new process decides as the old one did."""
-    names = ("learned", "hours")
+    names = ("learned", "hours", "seconds")
     runs = [
         # Fitted hyperparameters, whose fit must not depend on the fits before it.
         _run(
@@ -60,6 +62,7 @@ def test_next_decision_after_reload_is_the_same(
             seed=5,
         ),
         _run("hours", tmp_path, 5, time="hours", rule=MixedRule(MeasurementRule(0.9), 0.1, 0.6)),
+        _run("seconds", tmp_path, 5, cost="seconds", budget=9.0, rule=BernoulliRule(0.5), seed=5),
     ]
     for name, run in zip(names, runs, strict=True):
         measured = [d["record"]["measure"] for d in run.decisions[2:]]

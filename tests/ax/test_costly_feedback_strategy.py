@@ -27,6 +27,7 @@ from ax_costaware import (
     costly_feedback_strategy,
     query,
     recommend,
+    report_cost,
     spending,
 )
 from ax_costaware.ax_bridge.node import fitted_problem
@@ -195,6 +196,48 @@ def test_a_budget_that_is_used_up() -> None:
     assert run_trials(free, 6) == [True] * 5 + [False]
 
 
+def test_a_learned_cost(caplog: pytest.LogCaptureFixture) -> None:
+    """It is that of measured trials; the others report none, and nobody misses it."""
+    client = make_client(rule=BernoulliRule(0.5), cost="seconds", budget=30.0, metrics=("seconds",))
+    paid = []
+    for step in range(10):
+        ((index, arm),) = client.get_next_trials(max_trials=1).items()
+        asked, seconds = query(client, index), 1.0 + float(arm["x1"])
+        if not asked.measure:
+            assert asked.expected_cost == 0.0
+            complete_trial(client, index)
+        elif step % 2:
+            complete_trial(client, index, objective(dict(arm), index), cost=seconds)
+        else:
+            outcome = {"y": objective(dict(arm), index), "seconds": seconds}
+            client.complete_trial(index, raw_data=outcome)
+        paid.append(seconds if asked.measure else 0.0)
+        if asked.measure and step:
+            assert 1.0 < (asked.expected_cost or 0.0) < 4.0
+    assert 0.0 in paid
+    assert [entry.charged for entry in spending(client).entries] == pytest.approx(paid)
+    assert [entry for entry in caplog.records if entry.levelname == "WARNING"] == []
+    assert recommend(client).expected_cost == pytest.approx(1.5, rel=0.5)
+
+
+def test_a_learned_cost_that_is_missing(caplog: pytest.LogCaptureFixture) -> None:
+    """A measured trial without one is refused, until it is reported."""
+    client = make_client(cost="seconds")
+    ((index, arm),) = client.get_next_trials(max_trials=1).items()
+    complete_trial(client, index, objective(dict(arm), index))
+    assert "trial 0 is completed without its cost" in caplog.text
+    with pytest.raises(
+        UserInputError, match=r"cost='seconds': trials \[0\] were completed without"
+    ):
+        client.get_next_trials(max_trials=1)
+    report_cost(client, index, 2.5)
+    (index,) = client.get_next_trials(max_trials=1)
+    complete_trial(client, index)
+    client.attach_data(index, {"y": 0.5})
+    with pytest.raises(UserInputError, match=r"trials \[1\] were completed without a cost"):
+        client.get_next_trials(max_trials=1)
+
+
 @pytest.mark.parametrize(
     "rule",
     [
@@ -304,18 +347,24 @@ def test_a_time_that_is_missing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("time", "objective", "error", "message"),
+    ("settings", "objective", "error", "message"),
     [
-        ("hours", "y", UserInputError, r"time='hours' is no metric .*configure_tracking_metrics"),
-        ("y", "y", UserInputError, "time='y' is the objective: expected another metric"),
-        (None, "y, z", UnsupportedError, "several metrics"),
+        (
+            {"time": "hours"},
+            "y",
+            UserInputError,
+            r"time='hours' is no metric .*configure_tracking_metrics",
+        ),
+        ({"time": "y"}, "y", UserInputError, "time='y' is the objective: expected another metric"),
+        ({"cost": "y"}, "y", UserInputError, "cost='y' is the objective: expected another metric"),
+        ({}, "y, z", UnsupportedError, "several metrics"),
     ],
 )
 def test_experiments_that_do_not_fit(
-    time: str | None, objective: str, error: type[Exception], message: str
+    settings: dict[str, Any], objective: str, error: type[Exception], message: str
 ) -> None:
     """They are refused before the first trial."""
-    client = make_client(time=time)
+    client = make_client(**settings)
     client.configure_optimization(objective=objective)
     with pytest.raises(error, match=message):
         client.get_next_trials(max_trials=1)

@@ -153,6 +153,13 @@ SETTINGS = {
         bounds={"heat": 1.1},
         fixed={"kind": "v"},
     ),
+    "costly feedback, learned costs": Setting(
+        lambda: ac.costly_feedback_strategy(cost="seconds", budget=40, **FEW),
+        [RATE, SIZE, A, B],
+        ["a + b <= 1.2"],
+        fixed={"a": 0.25},
+        cost=True,
+    ),
 }
 
 
@@ -204,7 +211,7 @@ def told(client: Client, index: int, setting: Setting) -> None:
     parameters = dict(client._experiment.trials[index].arms[0].parameters)
     inputs, query = inputs_of(parameters, index, setting), ac.query(client, index)
     realized = {n: inputs[n] for n in setting.chance} if setting.chance else None
-    cost = 1.0 + float(inputs["size"]) if setting.cost else None
+    cost = 1.0 + float(inputs["size"]) if setting.cost and query.measure else None
     outcome = values(inputs, setting) if query.measure else None
     ac.complete_trial(client, index, outcome, realized=realized, cost=cost)
 
@@ -215,7 +222,7 @@ def outcome_of(decision: Decision, index: int, setting: Setting) -> Outcome:
     controlled = decision.extra.get("controlled", {})
     left = {n: inputs[n] for n in setting.chance if n not in controlled}
     measured = values(inputs, setting) if decision.extra.get("measure", True) else {}
-    cost = 1.0 + float(inputs["size"]) if setting.cost else None
+    cost = 1.0 + float(inputs["size"]) if setting.cost and measured else None
     return Outcome(measured.pop("y", None), cost, left or None, measured)
 
 

@@ -255,6 +255,28 @@ def test_a_strategy_that_learns_costs_from_a_metric_needs_one() -> None:
     assert fetched.stands(finished(1.0)) == {TrialStatus.COMPLETED: {0}}
 
 
+def test_a_skipped_measurement_needs_no_learned_cost() -> None:
+    """Whether the strategy asked for none, or there was none; and a returned one is not charged."""
+    asked: dict[str, Any] = {"cost_metric": "seconds", "measure": True, "expected_cost": 1.0}
+    unasked = {**asked, "measure": False, "expected_cost": 0.0}
+    for record, result in (
+        (unasked, None),
+        (unasked, 1.0),
+        (unasked, {"growth": 1.0, "seconds": 2.0}),
+        (asked, TrialResult()),
+    ):
+        trial = Trial(CostMetric("seconds"), record=record)
+        assert trial.stands(finished(result)) == {TrialStatus.COMPLETED: {0}}
+        assert trial.record["outcomes"] == {}
+        assert "cost" not in trial.record
+    timed = Trial(CostMetric("seconds"), record=unasked, time_cost=True)
+    timed.stands(finished(None))
+    assert "cost" not in timed.record
+    trial = Trial(CostMetric("seconds"), record=asked)
+    trial.stands(finished(1.0))
+    assert "learns costs, from the metric 'seconds'" in trial.record["attempts"][-1]["error"]
+
+
 @pytest.mark.parametrize("attached", [False, True])
 def test_the_latest_strategy_says_whether_costs_are_learned(attached: bool) -> None:
     """The trials of the one before had theirs."""

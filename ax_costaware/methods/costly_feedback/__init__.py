@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -33,17 +33,17 @@ from ax_costaware.argument_checks import (
     nonempty_string,
     number_between_zero_and_one,
     optional,
-    positive_number,
 )
-from ax_costaware.core.account import ROUNDING, BudgetState
+from ax_costaware.core.account import ROUNDING, BudgetState, modelled_costs
 from ax_costaware.core.history import PastTrial
-from ax_costaware.core.method import NO_LIMIT, Method
+from ax_costaware.core.method import NO_LIMIT
 from ax_costaware.core.model import ARGUMENT, FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Best, Decision, Problem, Stop, decision_seed, feasibility_text
 from ax_costaware.core.trial_times import TrialTimes
-from ax_costaware.costs import Cost
+from ax_costaware.costs import SwitchingCost
 from ax_costaware.costs.declared_cost import cost_of
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods.costed import CostArgument, CostedMethod, NothingToLearnFrom
 from ax_costaware.methods.costly_feedback.beta import LogarithmicBeta, checked_beta
 from ax_costaware.methods.costly_feedback.rules import (
     RIVAL_CORRELATION,
@@ -55,7 +55,7 @@ from ax_costaware.methods.costly_feedback.rules import (
     checked_rule,
     default_rule,
 )
-from ax_costaware.methods.costs import check_cost, cost_range, named_cost
+from ax_costaware.methods.costs import cost_range
 from ax_costaware.models import ExactPosterior, FixedTimeVaryingGP, TimeVaryingGP
 from ax_costaware.space.finite_spaces import starts_of
 from ax_costaware.space.parameters import Row
@@ -66,7 +66,7 @@ space has more than ``ALL_POINTS``."""
 
 
 @dataclass(frozen=True)
-class CostlyFeedback(Method):
+class CostlyFeedback(CostedMethod):
     """What the costly-feedback strategy was asked to do.
 
     Raises:
@@ -90,8 +90,9 @@ class CostlyFeedback(Method):
     """Weight of the upper confidence bound ``mean + sqrt(beta) * sd``, or its schedule over the
     trials, of which the first is trial 1; None: ``LogarithmicBeta()``."""
 
-    cost: float | Cost = 1.0
-    """What a measurement costs: a number, or a value object over names of parameters."""
+    cost: CostArgument = field(default=1.0, kw_only=True)
+    """Cost of a measurement, without a switching cost; the name of a metric if it is learned from
+    the trials that were measured."""
 
     time: str | None = None
     """Metric in which the time of each trial is reported; None: time is the trial's index."""
@@ -108,12 +109,20 @@ class CostlyFeedback(Method):
             self,
             rule=optional(checked_rule),
             beta=checked_beta,
-            cost=_checked_cost,
             forgetting=optional(number_between_zero_and_one),
             time=optional(partial(nonempty_string, expected=expected)),
         )
+        if isinstance(self.cost, SwitchingCost):
+            raise InputError(
+                f"cost={self.cost!r}: expected the cost of a measurement alone. A switching cost "
+                "is paid whether or not a trial is measured."
+            )
         super().__post_init__()
-        self.check_costs_of(CostlyFeedback, f"cost={self.cost!r}", "trial_costs")
+        if self.time is not None and self.time == self.cost_metric:
+            raise InputError(
+                f"time={self.time!r} and cost={self.cost!r} are one metric: expected one for the "
+                "time of each trial, and another one for the cost of its measurement."
+            )
         if isinstance(cost := self.searched_cost, float):
             self._check_limits(cost, "what a measurement costs, for all cost the same")
 
@@ -143,18 +152,30 @@ class CostlyFeedback(Method):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The metric of the time."""
-        return () if self.time is None else (self.time,)
+        """The metrics of a learned cost and of the time."""
+        return (*super().reads, *(() if self.time is None else (self.time,)))
 
-    @property
-    def declared_cost(self) -> float | Cost:
-        """Cost of a measurement."""
-        return self.cost
-
-    def _least_cost(self, problem: Problem) -> float:
-        """Return what a measurement costs at least."""
+    def _least_cost(self, problem: Problem) -> float | None:
+        """Return the least declared cost of a measurement; None for a learned cost."""
+        if self.cost_metric is not None:
+            return None
         cost = self.searched_cost
         return cost if isinstance(cost, float) else cost_range(problem, cost)[0]
+
+    def _measurement_costs(
+        self, problem: Problem
+    ) -> Callable[[Sequence[Row]], Sequence[float | None]]:
+        """Return the expected costs of measurements as a function of their settings.
+
+        A learned cost is None before the first report.
+        """
+        if self.cost_metric is None:
+            return lambda rows: [cost_of(self.searched_cost, row) for row in rows]
+        try:
+            model = self.trial_costs(problem)
+        except NothingToLearnFrom:
+            return lambda rows: [None] * len(rows)
+        return partial(modelled_costs, model, problem)
 
     def beta_at(self, trial_index: int) -> float:
         """Weight of the upper confidence bound for the trial of that index."""
@@ -210,15 +231,16 @@ class CostlyFeedback(Method):
     def check(self, problem: Problem) -> None:
         """Refuse a cost that does not fit, and a metric of the time that there is not.
 
-        Or one that lacks a trial's time.
+        Or a measured trial that lacks its cost, or its time.
         """
-        check_cost(problem, self.searched_cost)
+        super().check(problem)
         is_new = not any(trial.record for trial in problem.trials)
         # What the caller fixes holds for one trial.
         varies = not isinstance(self.searched_cost, float)
         if varies and is_new and problem.fixed.keys() <= {*problem.disabled}:
             least = self._least_cost(problem)
-            self._check_limits(least, f"what the cheapest measurement costs, {least:g}")
+            if least is not None:
+                self._check_limits(least, f"what the cheapest measurement costs, {least:g}")
         metric = self.time
         if metric is None:
             return
@@ -258,7 +280,7 @@ class CostlyFeedback(Method):
         """
         state = self.budget_state(problem, initial=True)
         row = problem.draw()
-        cost = cost_of(self.searched_cost, row)
+        (cost,) = self._measurement_costs(problem)([row])
         pays = state.pays(cost)
         decision = self.initial_decision(
             problem,
@@ -288,6 +310,7 @@ class CostlyFeedback(Method):
         """
         state, index, scale = self.budget_state(problem), problem.next_index, problem.scale
         pays, may_pay = False, state.pays(self._least_cost(problem))
+        costs = self._measurement_costs(problem)
         for explores in (True, False) if may_pay else (False,):
             pending = self._measured(problem)
             search, feasibility, is_any_feasible = self._search(problem, index, pending, explores)
@@ -295,7 +318,7 @@ class CostlyFeedback(Method):
             beta = self.beta_at(index) if explores else 0.0
             found = search.upper_confidence_bound(beta)
             (row,) = problem.space.decode(found.point[:1])
-            cost = cost_of(self.searched_cost, row)
+            (cost,) = costs([row])
             if pays := state.pays(cost):
                 break
         with torch.no_grad():
@@ -378,18 +401,21 @@ class CostlyFeedback(Method):
 
     def reserved(self, problem: Problem, initial: bool) -> list[float]:
         """What undelivered decisions are expected to cost: nothing where nothing is measured."""
-        undelivered = [pending for pending in problem.pending if pending.trial_index is None]
-        costs = super().reserved(problem, initial)
-        return [cost * other.measure for cost, other in zip(costs, undelivered, strict=True)]
+        batch = [pending for pending in problem.pending if pending.trial_index is None]
+        costs = self._measurement_costs(problem)([other.parameters for other in batch])
+        return [(cost or 0.0) * other.measure for cost, other in zip(costs, batch, strict=True)]
 
-    def _too_expensive(self, state: BudgetState, cost: float) -> str:
+    def _too_expensive(self, state: BudgetState, cost: float | None) -> str:
         """Why nothing is measured where it does not pay, as a phrase."""
         limit = f"what is left of the budget, {max(state.remaining or 0.0, 0.0):g} of "
         limit += f"{self.budget or 0.0:g},"
         if state.is_capped:
             limit = f"max_trial_cost={self.max_trial_cost:g}"
+        if cost is None:
+            return f"{limit} does not pay for a measurement"
+        price = f"costs {cost:g}" if self.cost_metric is None else f"is expected to cost {cost:.3g}"
         where = "" if isinstance(self.searched_cost, float) else " at these values"
-        return f"{limit} does not pay for a measurement, which costs {cost:g}{where}"
+        return f"{limit} does not pay for a measurement, which {price}{where}"
 
     def _measured(self, problem: Problem) -> Tensor | None:
         """Points with their times whose outcomes are under way, or will be."""
@@ -452,13 +478,3 @@ class CostlyFeedback(Method):
             return threshold - feasibility.log_probability(X).exp()
 
         return replace(search, counted=counted, shortfall=shortfall), feasibility, is_any_feasible
-
-
-def _checked_cost(cost: Any, name: str) -> float | Cost:
-    if isinstance(cost, Cost):
-        return named_cost(cost)
-    expected = (
-        "a finite number > 0, or a value object such as AffineCost({'hours': 2.0}); the cost of a "
-        "measurement is not learned"
-    )
-    return positive_number(cost, name, expected)

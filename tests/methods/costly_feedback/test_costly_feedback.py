@@ -14,7 +14,7 @@ from ax_costaware.core.history import PastTrial
 from ax_costaware.core.model import FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Decision, Pending, Problem
 from ax_costaware.core.simulation import Outcome, Simulation
-from ax_costaware.costs import AffineCost
+from ax_costaware.costs import AffineCost, SwitchingCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import LogarithmicBeta
 from ax_costaware.methods.costly_feedback import CostlyFeedback
@@ -56,7 +56,10 @@ BAD_ARGUMENTS: list[tuple[dict[str, Any], str]] = [
     ({"beta": "log"}, "beta='log': expected"),
     ({"cost": 0}, "cost=0: expected a finite number > 0"),
     ({"cost": math.nan}, "cost=nan: expected"),
-    ({"cost": "hours"}, "cost='hours': expected"),
+    ({"cost": ""}, "cost='': expected a finite number > 0, .* the name of the metric"),
+    ({"cost": SwitchingCost({"x": 1.0}, 1.0)}, "cost=Switching.*: expected the cost of a measure"),
+    ({"cost": "hours", "time": "hours"}, "time='hours' and cost='hours' are one metric"),
+    ({"cost": "hours", "cost_model": "cubic"}, "cost_model='cubic': expected one of"),
     ({"budget": 0}, "budget=0: expected a finite number > 0, or None"),
     ({"budget": math.inf}, "budget=inf"),
     (
@@ -253,8 +256,8 @@ def test_what_cannot_be_paid_at_the_bound_is_not_measured_there() -> None:
         ({"cost": AffineCost({"y": 1.0})}, r"reads \['y'\], which the experiment does not have"),
         ({"cost": AffineCost({0: 1.0})}, r"reads the columns \[0\]: expected names"),
         ({"cost": AffineCost({"x": 1.0}, fixed=-0.5)}, "finite cost > 0"),
-        ({"cost": lambda row: 1.0}, "cost=.*expected a finite number > 0, or a value object"),
-        ({"cost": "seconds"}, "cost='seconds': expected .* is not learned"),
+        ({"cost": lambda row: -1.0}, "cost gave -1.0 for .*: expected a finite number > 0"),
+        ({"cost": "objective"}, "cost='objective' is the objective: expected another metric"),
         ({"budget": 1.4}, r"budget=1\.4.*initial_trials=3 .* which take at least 1\.5"),
         ({"max_trial_cost": 0.4}, r"max_trial_cost=0\.4 .*the cheapest measurement costs, 0\.5"),
     ],
