@@ -102,7 +102,7 @@ class ConfidenceSearch:
         """Moments of the rivals of the best local optimum; ``optima`` are all, ``k x d``."""
         points = self.rival_points(optima[0], optima[1:], compare, joint)
         with torch.no_grad():
-            return self.posterior.compare(points, optima[0])
+            return self.posterior.compared_with(optima[0])(points)
 
     def rival_points(self, point: Tensor, optima: Tensor, compare: Compare, joint: bool) -> Tensor:
         """Points, ``k x d``, that the point of a round may be confused with.
@@ -125,6 +125,7 @@ class ConfidenceSearch:
         posterior = self.posterior
         with torch.no_grad():
             mean, variance = posterior(point.unsqueeze(0))
+            compared = posterior.compared_with(point)
 
         def excess(X: Tensor) -> Tensor:
             return lacking(X, posterior.correlation(X, point))
@@ -135,7 +136,7 @@ class ConfidenceSearch:
 
         def strength(X: Tensor, _: Tensor) -> Tensor:
             # The probability that the rival is better, as a normal quantile.
-            rivals = posterior.compare(X, point)
+            rivals = compared(X)
             spread = rivals.variance + variance - (2 * rivals.covariance if joint else 0.0)
             better = (rivals.mean - mean) / spread.clamp_min(_SMALLEST_VARIANCE).sqrt()
             excess = (lacking(X, rivals.correlation) + _MARGIN).clamp_min(0.0)

@@ -251,6 +251,7 @@ class FixedKernel:
         self._parts = [FixedKernel(part, num_columns) for part in parts]
         self._slopes = _slopes_of(kernel, num_columns)
         self._matern = _matern_of(kernel)
+        self._columns = kernel.active_dims if self._matern is not None else None
         self._kernel = kernel
 
     def covariances(self, a: Tensor, b: Tensor) -> Tensor:
@@ -271,6 +272,8 @@ class FixedKernel:
             covariance: Tensor = self._kernel(a, b).to_dense()
             return covariance
         outputscale, lengthscale = self._matern
+        if self._columns is not None:
+            a, b = a[..., self._columns], b[..., self._columns]
         squares = squared_distances(a / lengthscale, b / lengthscale)
         return outputscale * matern_correlation(squares)
 
@@ -302,12 +305,13 @@ def is_matern(kernel: Kernel) -> bool:
 
 
 def _matern_of(kernel: Kernel) -> tuple[Tensor, Tensor] | None:
-    """Output scale and length-scales of a Matern-5/2 kernel of all columns; None of another."""
+    """Output scale and length-scales of a Matern-5/2 kernel of its columns; None of another."""
     outputscale = torch.ones(())
-    if kernel.active_dims is not None:  # those of a `ScaleKernel` are not always its base's
-        return None
     # `type(...) is`: a subclass may compute something else from the same parameters.
     if type(kernel) is ScaleKernel:
+        # Its columns are not always those of its base.
+        if kernel.active_dims is not None or kernel.base_kernel.active_dims is not None:
+            return None
         outputscale, kernel = kernel.outputscale.detach(), kernel.base_kernel
     if not is_matern(kernel) or len(kernel.batch_shape) > 0:
         return None

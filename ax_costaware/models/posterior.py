@@ -385,26 +385,33 @@ class ExactPosterior(FunctionalPosterior):
         prior = functionals.covariance(functionals, self.kernel)
         return self.factor.mean_of(cross), self.factor.covariance_of(whitened, whitened, prior)
 
-    def compare(self, X: Tensor, point: Tensor) -> Comparison:
-        """Return the posterior of rows ``n x d``, and how they covary with another row, ``d``."""
-        functionals, other = self.functionals(X), self.functionals(point.unsqueeze(0))
-        cross = self.cross(functionals)
-        mean, variance = self._moments(functionals, cross)
+    def compared_with(self, point: Tensor) -> Callable[[Tensor], Comparison]:
+        """Return a function of rows ``n x d``: their posterior, and how they covary with a row.
+
+        Args:
+            point: The other row, ``d``, whose part of the work is done once.
+        """
+        other = self.functionals(point.unsqueeze(0))
+        whitened = self.cross(other) @ self.factor.root
+        return partial(self._compared, other, whitened, other.variance(self.kernel))
+
+    def _compared(
+        self, other: Functionals, whitened: Tensor, variance: Tensor, X: Tensor
+    ) -> Comparison:
+        functionals = self.functionals(X)
+        cross, own = self.cross(functionals), functionals.variance(self.kernel)
+        mean, posterior_variance = self.factor.moments_of(cross, own)
         prior = functionals.covariance(other, self.kernel)
-        whitened, whitened_other = cross @ self.factor.root, self.cross(other) @ self.factor.root
-        covariance = self.factor.covariance_of(whitened, whitened_other, prior)
-        correlation = self._correlation(functionals, other, prior)
-        return Comparison(mean, variance, covariance.squeeze(-1), correlation)
+        covariance = self.factor.covariance_of(cross @ self.factor.root, whitened, prior)
+        correlation = _correlation(prior, own * variance)
+        return Comparison(mean, posterior_variance, covariance.squeeze(-1), correlation)
 
     def correlation(self, X: Tensor, point: Tensor) -> Tensor:
         """Return prior correlations, ``n``, of rows ``n x d`` with another row, ``d``."""
         functionals, other = self.functionals(X), self.functionals(point.unsqueeze(0))
         prior = functionals.covariance(other, self.kernel)
-        return self._correlation(functionals, other, prior)
-
-    def _correlation(self, left: Functionals, right: Functionals, prior: Tensor) -> Tensor:
-        variances = left.variance(self.kernel) * right.variance(self.kernel)
-        return prior.squeeze(-1) / variances.clamp_min(least(variances)).sqrt()
+        variances = functionals.variance(self.kernel) * other.variance(self.kernel)
+        return _correlation(prior, variances)
 
     def prior_variance(self, X: Tensor) -> Tensor:
         """Return prior variances ``p`` of rows ``p x d``."""
@@ -452,6 +459,11 @@ class ExactPosterior(FunctionalPosterior):
             prior = torch.linalg.vecdot(among, weights)
             std = remaining_variance(prior, v, factor.inverse).sqrt()
         return mean, factor.scale.abs() * std
+
+
+def _correlation(covariance: Tensor, variances: Tensor) -> Tensor:
+    """Return correlations ``n`` from covariances ``n x 1`` and products of variances ``n``."""
+    return covariance.squeeze(-1) / variances.clamp_min(least(variances)).sqrt()
 
 
 def _points(factor: GPFactor, X: Tensor) -> Functionals:

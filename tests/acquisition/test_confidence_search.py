@@ -75,7 +75,7 @@ def far_from(search: ConfidenceSearch, point: Tensor, points: Tensor) -> Compari
     """All of some points that are rivals by correlation."""
     with torch.no_grad():
         far = search.posterior.correlation(points, point) < CORRELATION
-        return search.posterior.compare(points[far], point)
+        return search.posterior.compared_with(point)(points[far])
 
 
 @pytest.mark.parametrize("d", [1, 2])

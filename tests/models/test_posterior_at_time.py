@@ -49,7 +49,7 @@ def test_moments_are_the_models(name: str, transform: ScalarizedPosteriorTransfo
     rows = torch.cat([points(), torch.full((5, 1), NOW, dtype=torch.double)], dim=-1)
     posterior = gp.posterior(rows, posterior_transform=transform)
     covariance = posterior.distribution.covariance_matrix  # type: ignore[attr-defined]
-    found = now.compare(points()[:4], points()[4])
+    found = now.compared_with(points()[4])(points()[:4])
     for mean, variance, n in [(*now(points()), 5), (found.mean, found.variance, 4)]:
         assert torch.allclose(mean, posterior.mean[:n, 0], rtol=1e-8)  # type: ignore[attr-defined]
         assert torch.allclose(variance, covariance.diagonal()[:n], rtol=1e-6)
@@ -64,14 +64,14 @@ def test_correlations_are_the_priors(name: str) -> None:
     expected = covariance[:4, 4] / covariance[4, 4]  # the variance is the same everywhere
     now = ExactPosterior.of(gp).at_time(NOW)
     assert torch.allclose(now.correlation(points()[:4], points()[4]), expected)
-    assert torch.allclose(now.compare(points()[:4], points()[4]).correlation, expected)
+    assert torch.allclose(now.compared_with(points()[4])(points()[:4]).correlation, expected)
 
 
 def test_gradients_against_differences() -> None:
     now = ExactPosterior.of(model("default")).at_time(NOW)
     x = points(3).requires_grad_()
     assert torch.autograd.gradcheck(now, (x,))
-    assert torch.autograd.gradcheck(lambda X: tuple(now.compare(X, points()[4])), (x,))
+    assert torch.autograd.gradcheck(lambda X: tuple(now.compared_with(points()[4])(X)), (x,))
 
 
 def test_pending_points_are_believed_at_their_mean() -> None:

@@ -160,7 +160,7 @@ class BoxDomain:
             others = last.optima[~same]
             self._rivals = wanted, last.search.rival_points(point, others, compare, joint)
         with torch.no_grad():
-            found = self._at(now).compare(self._rivals[1], point)
+            found = self._at(now).compared_with(point)(self._rivals[1])
         covariance = found.covariance.numpy() if joint else None
         return Rivals(self._model.mean + found.mean.numpy(), found.variance.numpy(), covariance)
 
