@@ -31,7 +31,7 @@ from torch import Tensor
 from ax_costaware.acquisition import (
     ConditionalJointEntropySearch,
     ConditionalMaxValueEntropySearch,
-    TargetSpace,
+    LatentSpace,
     sample_optima,
 )
 from ax_costaware.acquisition.standard_normal import truncated_information
@@ -145,7 +145,7 @@ class Chooser(ABC):
                     acquisition = LogExpectedImprovement(model, best)
                 return torch.Tensor.detach(acquisition(points.unsqueeze(1)))
         model = self.model(self.kernel)
-        space = TargetSpace(self.problem.box(), candidates=self.targets)
+        space = LatentSpace(self.problem.box(), candidates=self.targets)
         inputs, outputs = sample_optima(
             ExactPosterior.of(model), space, num_samples=NUM_SAMPLES, seed=seed
         )

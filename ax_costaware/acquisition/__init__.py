@@ -17,6 +17,11 @@ from ax_costaware.acquisition.cost_aware_analytic import (
 )
 from ax_costaware.acquisition.feasibility import Feasibility, OutcomeConstraint
 from ax_costaware.acquisition.gittins_index import expected_spend, gittins_index, lambda_for_budget
+from ax_costaware.acquisition.latent_optima import (
+    LatentSpace,
+    best_latent_points,
+    sample_optima,
+)
 from ax_costaware.acquisition.noisy_improvement import LogNoisyExpectedImprovementPerCost
 from ax_costaware.acquisition.optimize import Optimum
 from ax_costaware.acquisition.standard_normal import (
@@ -24,11 +29,6 @@ from ax_costaware.acquisition.standard_normal import (
     truncated_information,
 )
 from ax_costaware.acquisition.target_fidelity import LogTargetImprovementPerCost
-from ax_costaware.acquisition.target_optima import (
-    TargetSpace,
-    best_target,
-    sample_optima,
-)
 
 __all__ = [
     "ConditionalJointEntropySearch",
@@ -36,6 +36,7 @@ __all__ = [
     "ConfidenceSearch",
     "ExpectedUpperConfidenceBound",
     "Feasibility",
+    "LatentSpace",
     "LogExpectedImprovementPerCost",
     "LogNoisyExpectedImprovementPerCost",
     "LogTargetImprovementPerCost",
@@ -43,8 +44,7 @@ __all__ = [
     "OutcomeConstraint",
     "PandoraBoxGittinsIndex",
     "PartialQueryLogExpectedImprovement",
-    "TargetSpace",
-    "best_target",
+    "best_latent_points",
     "expected_spend",
     "gittins_index",
     "incumbent",

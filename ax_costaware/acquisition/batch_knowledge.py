@@ -268,7 +268,7 @@ def _infeasible_last(values: Tensor, is_feasible: Tensor) -> Tensor:
     return torch.where(is_feasible, values, values - (values.max() - values.min()))
 
 
-def target_knowledge_per_cost(
+def latent_knowledge_per_cost(
     posterior: ExactPosterior,
     optima: Tensor,
     others: Tensor,

@@ -110,7 +110,7 @@ class ConditionalMaxValueEntropySearch(ConditionalEntropySearch):
 
     Args:
         model: A fitted ``ConditionalMeanProcess``.
-        target_max_samples: ``S`` samples of the maximum of the function (not of its averages), in
+        latent_max_samples: ``S`` samples of the maximum of the function (not of its averages), in
             raw units of the outcome with the sign of maximisation; see ``sample_optima``.
         noise_aware: Whether to take account of the noise of the answer (appendix A of the paper)
             rather than measure the information of the average itself (its equation 7).
@@ -120,29 +120,29 @@ class ConditionalMaxValueEntropySearch(ConditionalEntropySearch):
         X_pending: ``k x p`` pending queries, fantasized at the posterior mean.
 
     Raises:
-        InputError: If ``target_max_samples``, ``cost`` or ``X_pending`` is not of that kind.
+        InputError: If ``latent_max_samples``, ``cost`` or ``X_pending`` is not of that kind.
         UnsupportedInputError: If the model is another one.
     """
 
     def __init__(
         self,
         model: Model,
-        target_max_samples: Tensor,
+        latent_max_samples: Tensor,
         noise_aware: bool = False,
         cost: CostFunction | None = None,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
-        samples = finite_tensor(target_max_samples, "target_max_samples", (None,), _SAMPLES)
+        samples = finite_tensor(latent_max_samples, "latent_max_samples", (None,), _SAMPLES)
         super().__init__(model, cost, posterior_transform)
-        self.target_max_samples: Tensor
-        self.register_buffer("target_max_samples", samples.detach().clone())
+        self.latent_max_samples: Tensor
+        self.register_buffer("latent_max_samples", samples.detach().clone())
         self.noise_aware = noise_aware
         self.set_X_pending(X_pending)
 
     def _information(self, queries: Tensor, noise: Tensor) -> Tensor:
         mean, variance = (moment.unsqueeze(-1) for moment in self.posterior(queries))
-        gamma = (self.target_max_samples - mean) / variance.sqrt()
+        gamma = (self.latent_max_samples - mean) / variance.sqrt()
         if not self.noise_aware:
             return truncated_information(gamma)
         return noisy_truncated_information(gamma, variance / (variance + noise))

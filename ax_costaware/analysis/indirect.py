@@ -32,7 +32,7 @@ from ax_costaware.analysis.method_analysis import MethodAnalysis, Run
 from ax_costaware.core import Best, Problem
 from ax_costaware.core.problem import Array
 from ax_costaware.display import display_values
-from ax_costaware.methods.averages import Targets
+from ax_costaware.methods.averages import AverageQueries
 from ax_costaware.methods.averages.deployment import recommendation_record
 from ax_costaware.methods.averages.information import posterior
 from ax_costaware.space import Choice
@@ -53,7 +53,7 @@ _GAP = 0.2
 
 
 @final
-class IndirectQueryAnalysis(MethodAnalysis[Targets]):
+class IndirectQueryAnalysis(MethodAnalysis[AverageQueries]):
     """Posterior of the objective behind the averages, the queries, and the recommendation.
 
     The card's data frame has one row per trial, by trial index, and a last one with the status
@@ -74,9 +74,9 @@ class IndirectQueryAnalysis(MethodAnalysis[Targets]):
     """
 
     title = "The objective behind the averages"
-    method_class = Targets
+    method_class = AverageQueries
 
-    def _card(self, run: Run[Targets]) -> AnalysisCard:
+    def _card(self, run: Run[AverageQueries]) -> AnalysisCard:
         problem, objective = run.problem(), run.objective
         best = run.method.recommend(problem)[0]
         frame = _frame(run, best)
@@ -96,7 +96,7 @@ class IndirectQueryAnalysis(MethodAnalysis[Targets]):
         return self._card_of(_subtitle(frame, run, best), frame, figure)
 
 
-def _frame(run: Run[Targets], best: Best) -> pd.DataFrame:
+def _frame(run: Run[AverageQueries], best: Best) -> pd.DataFrame:
     best_then = "decision.recommendation"
     recommended = {
         "recommended_value": f"{best_then}.mean",
@@ -114,7 +114,7 @@ def _frame(run: Run[Targets], best: Best) -> pd.DataFrame:
     return frame[[*columns, "cumulative_cost"]]
 
 
-def _subtitle(frame: pd.DataFrame, run: Run[Targets], best: Best) -> str:
+def _subtitle(frame: pd.DataFrame, run: Run[AverageQueries], best: Best) -> str:
     method = run.method
     rest = ""
     if len(method.target_names) > 2:
@@ -134,7 +134,7 @@ def _subtitle(frame: pd.DataFrame, run: Run[Targets], best: Best) -> str:
     )
 
 
-def _add_line(panel: Panel, run: Run[Targets], problem: Problem, best: Best) -> None:
+def _add_line(panel: Panel, run: Run[AverageQueries], problem: Problem, best: Best) -> None:
     """Draw the objective over one parameter, the queries at their answers, and the best point."""
     (parameter,) = run.method.target_parameters
     grid = _grid(parameter, _LINE_POINTS)
@@ -161,7 +161,7 @@ def _add_line(panel: Panel, run: Run[Targets], problem: Problem, best: Best) -> 
     panel.yaxis(title_text=short_name(run.objective.metric, LONG_METRIC))
 
 
-def _add_map(panel: Panel, run: Run[Targets], problem: Problem, best: Best) -> None:
+def _add_map(panel: Panel, run: Run[AverageQueries], problem: Problem, best: Best) -> None:
     """Draw the objective over two parameters, the queries, and the best point."""
     first, second = run.method.target_parameters[:2]
     x, y = _grid(first, _MAP_POINTS), _grid(second, _MAP_POINTS)
@@ -221,13 +221,13 @@ def _grid(parameter: FreeParameter, most: int) -> Array:
     return spaced(parameter.lower, parameter.upper, most)
 
 
-def _encoded(best: Best, method: Targets) -> list[float]:
+def _encoded(best: Best, method: AverageQueries) -> list[float]:
     """Return the recommended point in the model's columns."""
     return [p.encode(best.parameters[p.name]) for p in method.target_parameters]
 
 
 def _posterior(
-    problem: Problem, method: Targets, best: Best, grids: Sequence[Array]
+    problem: Problem, method: AverageQueries, best: Best, grids: Sequence[Array]
 ) -> tuple[Array, Array]:
     """Return mean and standard deviation over the first parameters, the rest as recommended."""
     shape = [len(grid) for grid in grids]
@@ -241,7 +241,7 @@ def _posterior(
     return mean.numpy(), variance.sqrt().numpy()
 
 
-def _queries(problem: Problem, method: Targets) -> tuple[pd.DataFrame, Array, Array]:
+def _queries(problem: Problem, method: AverageQueries) -> tuple[pd.DataFrame, Array, Array]:
     """Return the observed queries, and the centres and half-widths of their distributions."""
     answered = problem.observed
     reached = [method.reach(problem, trial.inputs) for trial in answered]

@@ -24,7 +24,7 @@ from torch import Tensor
 from ax_costaware.acquisition import (
     ConditionalJointEntropySearch,
     ConditionalMaxValueEntropySearch,
-    TargetSpace,
+    LatentSpace,
     sample_optima,
 )
 from ax_costaware.acquisition.conditional_entropy_search import ConditionalEntropySearch
@@ -42,7 +42,7 @@ from tests.acquisition.indirect_models import (
 
 NAMES = ("max value", "noise aware", "joint", "truncated")
 NEGATIVE = ScalarizedPosteriorTransform(torch.tensor([-1.0], dtype=torch.double))
-SPACE = TargetSpace(BOUNDS)
+SPACE = LatentSpace(BOUNDS)
 Array = NDArray[np.float64]
 
 
@@ -184,7 +184,7 @@ def test_truncated_is_exact_for_two_arms() -> None:
     """There ``g <= f*`` says that the other arm is worse, and nothing else remains to be told."""
     model = arms_model()
     X = torch.tensor([[0.0], [0.8]], dtype=torch.double)
-    space = TargetSpace(torch.tensor([[0.0], [1.0]], dtype=torch.double), candidates=X)
+    space = LatentSpace(torch.tensor([[0.0], [1.0]], dtype=torch.double), candidates=X)
     inputs, outputs = sample_optima(posterior_of(model), space, 20000, seed=1)
     A = torch.tensor([[0.0], [1.0], [2.0]], dtype=torch.double)
     value = made("truncated", model, inputs, outputs)(A.unsqueeze(1)).detach()
@@ -236,7 +236,7 @@ def test_the_best_query_of_a_box(name: str) -> None:
 def test_the_best_of_some_queries(name: str) -> None:
     model = arms_model()
     X = torch.tensor([[0.0], [0.8]], dtype=torch.double)
-    space = TargetSpace(torch.tensor([[0.0], [1.0]], dtype=torch.double), candidates=X)
+    space = LatentSpace(torch.tensor([[0.0], [1.0]], dtype=torch.double), candidates=X)
     function = made(name, model, *sample_optima(posterior_of(model), space, 64))
     choices = torch.tensor([[0.0], [1.0], [2.0]], dtype=torch.double)
     query, value = optimize_acqf_discrete(function, q=1, choices=choices)
@@ -305,7 +305,7 @@ def test_input_constructors(name: str) -> None:
     arguments: dict[str, Any] = {"optimal_inputs": inputs, "optimal_outputs": outputs}
     arguments["truncate"] = name == "truncated"
     if isinstance(function, ConditionalMaxValueEntropySearch):
-        arguments = {"target_max_samples": outputs, "noise_aware": name == "noise aware"}
+        arguments = {"latent_max_samples": outputs, "noise_aware": name == "noise aware"}
     construct = get_acqf_input_constructor(type(function))
     again = type(function)(**construct(model=model, cost=2.0, **arguments))
     assert torch.equal(again(A), function(A))
@@ -343,17 +343,17 @@ def test_a_sure_answer_is_finite() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"target_max_samples": 1.0}, "target_max_samples: got 1.0"),
-        ({"target_max_samples": torch.zeros(0)}, r"target_max_samples: got shape \(0,\)"),
-        ({"target_max_samples": torch.zeros(2, 1)}, r"target_max_samples: got shape \(2, 1\)"),
-        ({"target_max_samples": torch.tensor([math.nan])}, "target_max_samples"),
+        ({"latent_max_samples": 1.0}, "latent_max_samples: got 1.0"),
+        ({"latent_max_samples": torch.zeros(0)}, r"latent_max_samples: got shape \(0,\)"),
+        ({"latent_max_samples": torch.zeros(2, 1)}, r"latent_max_samples: got shape \(2, 1\)"),
+        ({"latent_max_samples": torch.tensor([math.nan])}, "latent_max_samples"),
         ({"cost": 0.0}, "cost=0.0"),
         ({"cost": "free"}, "cost='free'"),
         ({"X_pending": torch.zeros(2)}, r"X_pending: got \(2,\)"),
     ],
 )
 def test_bad_arguments_of_max_value(options: dict[str, Any], message: str) -> None:
-    arguments = {"target_max_samples": torch.zeros(3).double(), **options}
+    arguments = {"latent_max_samples": torch.zeros(3).double(), **options}
     with pytest.raises(InputError, match=message):
         ConditionalMaxValueEntropySearch(indirect_model(), **arguments)
 
@@ -396,7 +396,7 @@ def test_averages_of_a_choice_alone_have_the_gradient_of_steps(name: str) -> Non
     law = GaussianConditional.from_mean("side", 1, covariance=(0.0,))
     A = torch.linspace(0.1, 0.9, 6, dtype=torch.double).unsqueeze(-1)
     model = ConditionalMeanProcess(A, (A > 0.5).to(A), law, categorical=[0], noise=0.1)
-    space = TargetSpace(QUERY_BOUNDS[:, :1], choices={0: [0.0, 1.0]})
+    space = LatentSpace(QUERY_BOUNDS[:, :1], choices={0: [0.0, 1.0]})
     acquisition = made(name, model, *sample_optima(posterior_of(model), space, 6, seed=1))
     X = A.unsqueeze(-2).requires_grad_(True)
     values = acquisition(X)

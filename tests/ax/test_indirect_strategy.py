@@ -42,7 +42,7 @@ from ax_costaware.ax_bridge.node import fitted_problem, method_of_class
 from ax_costaware.core.problem import Problem, decision_seed
 from ax_costaware.methods.averages.indirect_queries import IndirectQueries
 from ax_costaware.methods.averages.information import posterior
-from ax_costaware.methods.averages.law import target_space
+from ax_costaware.methods.averages.law import latent_space
 from ax_costaware.models import ConditionalMeanProcess
 from tests.ax.indirect_toy import (
     BEST,
@@ -98,7 +98,7 @@ def test_a_decision_is_that_of_the_method(minimize: bool) -> None:
     assert isinstance(model, ConditionalMeanProcess)
     targets = posterior(problem)
     seed = decision_seed(0, 5)
-    inputs, outputs = sample_optima(targets, target_space(method.target_parameters), 8, seed)
+    inputs, outputs = sample_optima(targets, latent_space(method.target_parameters), 8, seed)
     entropy = ConditionalJointEntropySearch(model, inputs, outputs)
     side = torch.linspace(0.2, 0.8, 31, dtype=torch.double)
     grid = torch.cartesian_prod(side, side)

@@ -19,10 +19,10 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
-from ax_costaware.acquisition.batch_knowledge import target_knowledge_per_cost
+from ax_costaware.acquisition.batch_knowledge import latent_knowledge_per_cost
 from ax_costaware.acquisition.feasibility import Feasibility
+from ax_costaware.acquisition.latent_optima import LatentSpace, sample_optima
 from ax_costaware.acquisition.optimize import Optimum
-from ax_costaware.acquisition.target_optima import TargetSpace, sample_optima
 from ax_costaware.argument_checks import (
     at_least,
     check_fields,
@@ -48,7 +48,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.laws import Conditional
 from ax_costaware.methods.averages.deployment import best_points, recommendation_record
 from ax_costaware.methods.averages.information import (
-    NEXT_TO_NOTHING,
+    MIN_INFORMATION,
     Information,
     information_of,
     little_left,
@@ -56,11 +56,11 @@ from ax_costaware.methods.averages.information import (
 )
 from ax_costaware.methods.averages.law import (
     DecodedConditional,
-    checked_targets,
+    checked_latent_parameters,
     grown,
+    latent_space,
     latent_transform,
     pairs_of,
-    target_space,
 )
 from ax_costaware.methods.stopping import NUM_AHEAD, at_price
 from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
@@ -87,11 +87,11 @@ class Region:
 
 
 ChosenQuery: TypeAlias = tuple[Optimum[float], str, Mapping[str, Any]]
-"""What ``Targets.choose`` returns."""
+"""What ``AverageQueries.choose`` returns."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Targets(Method):
+class AverageQueries(Method):
     """What all strategies have in common whose trials are averages.
 
     Raises:
@@ -129,7 +129,7 @@ class Targets(Method):
         check_fields(
             self,
             lmbda=optional(positive_number),
-            target_parameters=checked_targets,
+            target_parameters=checked_latent_parameters,
             num_samples=at_least(1),
         )
         super().__post_init__()
@@ -278,13 +278,13 @@ class Targets(Method):
         if not len(region.starts):
             return Stop(f"{self.exhausted(problem, state)} {self._to_deploy(problem)}")
         fantasized, scale = posterior(problem, pending=True), problem.scale
-        targets = self._targets(problem)
+        space = self._latent_space(problem)
         feasibility = Feasibility.of(problem.constraints, ExactPosterior.of)
-        optima = sample_optima(fantasized, targets, self.num_samples, seed, feasibility)
+        optima = sample_optima(fantasized, space, self.num_samples, seed, feasibility)
 
         def gain_per_cost() -> float:
-            best = best_points(problem, fantasized, targets, self.feasibility_threshold, self.seed)
-            return scale.unit * target_knowledge_per_cost(
+            best = best_points(problem, fantasized, space, self.feasibility_threshold, self.seed)
+            return scale.unit * latent_knowledge_per_cost(
                 fantasized,
                 optima[0],
                 optima[0].new_tensor([point for point, *_ in best]),
@@ -347,14 +347,14 @@ class Targets(Method):
         values = {self.target_names.index(n): self.latent[n].encode(x) for n, x in given}
         with manual_seed(self.seed):
             try:
-                targets = self._targets(problem).held_at(values)
+                space = self._latent_space(problem).held_at(values)
             except InputError as error:
                 raise InputError(
                     f"fixed_parameters={dict(given)}: expected the values of a point that "
                     f"conditional={self.law!r} counts."
                 ) from error
             now, threshold = posterior(problem), self.feasibility_threshold
-            found = best_points(problem, now, targets, threshold, self.seed)
+            found = best_points(problem, now, space, threshold, self.seed)
         return [
             Best(
                 {p.name: p.decode(x) for p, x in zip(self.target_parameters, row, strict=True)},
@@ -384,9 +384,9 @@ class Targets(Method):
         """The parameters of the points."""
         return dict(zip(self.target_names, self.target_parameters, strict=True))
 
-    def _targets(self, problem: Problem) -> TargetSpace:
+    def _latent_space(self, problem: Problem) -> LatentSpace:
         """The space of the points."""
-        return target_space(self.target_parameters, self.law, problem.space.bounds.device)
+        return latent_space(self.target_parameters, self.law, problem.space.bounds.device)
 
     def _to_deploy(self, problem: Problem) -> str:
         """What to deploy, as a sentence."""
@@ -412,7 +412,7 @@ class Targets(Method):
         if problem.constraints:
             return "joint_entropy", by("joint_entropy")
         chosen = by(self.acquisition)
-        if chosen[0].value >= NEXT_TO_NOTHING or self.acquisition == "joint_entropy":
+        if chosen[0].value >= MIN_INFORMATION or self.acquisition == "joint_entropy":
             return self.acquisition, chosen
         by_point, why, details = by("joint_entropy")
         if by_point.value <= chosen[0].value:

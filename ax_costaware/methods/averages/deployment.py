@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.feasibility import Feasibility, feasibility_weighted, feasible_first
+from ax_costaware.acquisition.latent_optima import LatentSpace, best_latent_points
 from ax_costaware.acquisition.optimize import is_flat
-from ax_costaware.acquisition.target_optima import TargetSpace, best_target
 from ax_costaware.core.problem import Best, Problem
 from ax_costaware.models.posterior import ExactPosterior
 
@@ -26,7 +26,7 @@ _SPREAD = 256
 def best_points(
     problem: Problem,
     now: ExactPosterior,
-    space: TargetSpace,
+    space: LatentSpace,
     feasibility_threshold: float,
     seed: int,
 ) -> list[tuple[list[float], float, float, float | None]]:
@@ -49,7 +49,7 @@ def best_points(
         means = now.latent.mean(space.sobol(_SPREAD, seed))
     if not problem.constraints:
         surest = (lambda X: -now.latent(X)[1]) if is_flat(means) else None
-        X, mean, variance = best_target(now, space, seed=seed, function=surest)
+        X, mean, variance = best_latent_points(now, space, seed=seed, function=surest)
         moments = zip(X.tolist(), mean.tolist(), variance.tolist(), strict=True)
         return [(*found, None) for found in moments]
     outcomes = Feasibility.of(problem.constraints, ExactPosterior.of)
@@ -61,7 +61,7 @@ def best_points(
         return feasibility_weighted(value, log_p, worst, log_threshold, is_required=True)
 
     for function in (limited, log_probability):
-        X, mean, variance = best_target(now, space, seed=seed, function=function)
+        X, mean, variance = best_latent_points(now, space, seed=seed, function=function)
         with torch.no_grad():
             log_feasibility = log_probability(X)
         chances = log_feasibility.exp().tolist()

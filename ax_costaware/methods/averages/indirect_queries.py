@@ -29,8 +29,8 @@ from ax_costaware.costs import Cost
 from ax_costaware.costs.declared_cost import DeclaredCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.laws import Conditional, FiniteConditional, PairsConditional, RegressedConditional
-from ax_costaware.methods.averages import ChosenQuery, Region, Targets
-from ax_costaware.methods.averages.information import Information, nats_and_worth, subject_of
+from ax_costaware.methods.averages import AverageQueries, ChosenQuery, Region
+from ax_costaware.methods.averages.information import Information, information_and_score, subject_of
 from ax_costaware.methods.averages.law import DecodedConditional, policy_indices, policy_key
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.costs import MOST_VALUES, check_cost, looks, named_cost
@@ -50,7 +50,7 @@ _MOST_DRAWS = 256
 
 
 @dataclass(frozen=True, kw_only=True)
-class IndirectQueries(Targets):
+class IndirectQueries(AverageQueries):
     """What the indirect-query strategy was asked to do.
 
     Raises:
@@ -249,7 +249,7 @@ class IndirectQueries(Targets):
             ends = self._payable(problem, ends, state.limit)
         found = torch.cat([ends, region.starts])
         with torch.no_grad():
-            told, worth = nats_and_worth(problem, information, found)
+            told, worth = information_and_score(problem, information, found)
             costs = costs_of(found)
         best = int((worth / costs).argmax())
         nats, cost = float(told[best]), float(costs[best])

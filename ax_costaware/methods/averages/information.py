@@ -21,7 +21,7 @@ Information: TypeAlias = Literal[
 """What a query is chosen to tell of: the best point and its value together, or the value only, that
 in the form that was published, or with an account of the noise."""
 
-NEXT_TO_NOTHING = 1e-6
+MIN_INFORMATION = 1e-6
 """Nats below which an answer tells nothing by a criterion."""
 
 _MOST_AT_ONCE = 4096
@@ -54,7 +54,7 @@ def information_of(
     )
 
 
-def nats_and_worth(
+def information_and_score(
     problem: Problem, information: AcquisitionFunction, A: Tensor
 ) -> tuple[Tensor, Tensor]:
     """What answers of queries ``n x p`` tell, and what queries are compared by, each ``n``.
@@ -81,6 +81,6 @@ def subject_of(information: AcquisitionFunction, problem: Problem) -> str:
 
 def little_left(nats: float) -> str:
     """What to do where no answer tells anything; empty where one does."""
-    if nats >= NEXT_TO_NOTHING:
+    if nats >= MIN_INFORMATION:
         return ""
     return " That is next to nothing: no answer tells more of the best point, so you may stop."

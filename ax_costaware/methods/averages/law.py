@@ -24,7 +24,7 @@ from botorch.models.transforms.utils import subset_transform
 from torch import Tensor
 from typing_extensions import override
 
-from ax_costaware.acquisition.target_optima import TargetSpace
+from ax_costaware.acquisition.latent_optima import LatentSpace
 from ax_costaware.argument_checks import SUM_TOLERANCE, finite_tensor, sequence_of
 from ax_costaware.core.problem import Pairs as StoredPairs
 from ax_costaware.exceptions import InputError
@@ -272,7 +272,7 @@ _LEAST = 1e-3
 """A column on a log scale is kept above this part of its lower bound: a law may reach beyond it."""
 
 
-def checked_targets(parameters: object, name: str) -> tuple[FreeParameter, ...]:
+def checked_latent_parameters(parameters: object, name: str) -> tuple[FreeParameter, ...]:
     """Parameters of points as a tuple; refuses what is none."""
     found = sequence_of(parameters, name, "a list of parameters")
     if not found:
@@ -290,16 +290,16 @@ def checked_targets(parameters: object, name: str) -> tuple[FreeParameter, ...]:
     return found
 
 
-def target_space(
+def latent_space(
     parameters: Sequence[FreeParameter],
     law: Conditional | None = None,
     device: torch.device | None = None,
-) -> TargetSpace:
+) -> LatentSpace:
     """Where points may be; the points of a ``FiniteConditional`` are all that there are."""
     candidates = None
     if isinstance(law, FiniteConditional) and law.points is not None:
         candidates = torch.tensor(law.points, dtype=torch.double)
-    return TargetSpace(
+    return LatentSpace(
         _bounds_of(parameters).to(device),
         choices={i: p.grid for i, p in enumerate(parameters) if p.grid is not None},
         candidates=candidates,

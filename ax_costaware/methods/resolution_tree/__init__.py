@@ -29,8 +29,8 @@ from ax_costaware.core.history import PastTrial, blaming
 from ax_costaware.core.problem import Array, Decision, Problem, Stop
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.laws import CellConditional
-from ax_costaware.methods.averages import ChosenQuery, Region, Targets
-from ax_costaware.methods.averages.information import nats_and_worth, subject_of
+from ax_costaware.methods.averages import AverageQueries, ChosenQuery, Region
+from ax_costaware.methods.averages.information import information_and_score, subject_of
 from ax_costaware.methods.resolution_tree.tree import Cell, ResolutionTree
 from ax_costaware.space.parameters import Parameter, Range, Row
 
@@ -42,7 +42,7 @@ _MOST_CELLS = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class TreeSearch(Targets):
+class TreeSearch(AverageQueries):
     """What the resolution-tree strategy was asked to do.
 
     Raises:
@@ -344,7 +344,7 @@ class TreeSearch(Targets):
         self, problem: Problem, region: Region, information: AcquisitionFunction, state: BudgetState
     ) -> ChosenQuery:
         """The cell of most information per unit of cost, of those that can be paid."""
-        nats, worth = nats_and_worth(problem, information, region.starts)
+        nats, worth = information_and_score(problem, information, region.starts)
         costs = self.cell_costs(region.cells)
         position, reason = self.tree.decide(region.cells, worth.tolist(), state.limit, costs)
         cell = region.cells[position]

@@ -13,7 +13,7 @@ from scipy.stats import norm
 from ax_costaware.acquisition.feasibility import OutcomeConstraint
 from ax_costaware.core.problem import Decision, Stop
 from ax_costaware.core.simulation import Outcome, Simulation, simulate
-from ax_costaware.methods.averages import Targets
+from ax_costaware.methods.averages import AverageQueries
 from ax_costaware.methods.averages.information import posterior
 from ax_costaware.methods.stopping import IN_A_ROW
 from ax_costaware.models import ExactPosterior
@@ -100,7 +100,7 @@ def test_the_probability_is_that_of_the_point() -> None:
 def test_no_feasible_point_of_a_grid_is_better() -> None:
     simulation = ran()
     problem, method = simulation.problem(), simulation.method
-    assert isinstance(method, Targets)
+    assert isinstance(method, AverageQueries)
     ranked = method.recommend(problem)
     chances = [best.feasibility or 0.0 for best in ranked]
     good = sum(chance >= 0.9 for chance in chances)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ax_costaware.methods.averages.law import latent_transform, target_space
+from ax_costaware.methods.averages.law import latent_space, latent_transform
 from ax_costaware.space.parameters import Choice, Range
 
 
@@ -14,7 +14,7 @@ def test_the_space_of_searches_and_the_unit_cube() -> None:
         Range("n", 1, 100, is_integer=True, log_scale=True),
         Choice("c", ("a", "b", "c")),
     )
-    space = target_space(parameters)
+    space = latent_space(parameters)
     assert space.bounds.tolist() == [[-1, 1, 0], [3, 100, 2]]
     assert sorted(space.choices) == [1, 2]
     transform = latent_transform(parameters)

@@ -11,14 +11,14 @@ from scipy.integrate import quad
 from scipy.stats import ks_2samp, norm
 from torch import Tensor
 
-from ax_costaware.acquisition import TargetSpace, best_target, sample_optima
+from ax_costaware.acquisition import LatentSpace, best_latent_points, sample_optima
 from ax_costaware.acquisition.conditional_entropy_search import ConditionalJointEntropySearch
 from ax_costaware.acquisition.feasibility import NO_BOUNDS, Feasibility, OutcomeConstraint
 from ax_costaware.laws import GaussianConditional
 from ax_costaware.models import ConditionalMeanProcess
 from tests.acquisition.indirect_models import line_model, posterior_of, rbf
 
-LINE = TargetSpace(torch.tensor([[0.0], [1.0]], dtype=torch.double))
+LINE = LatentSpace(torch.tensor([[0.0], [1.0]], dtype=torch.double))
 X = torch.linspace(0, 1, 301, dtype=torch.double).unsqueeze(-1)
 
 
@@ -56,7 +56,7 @@ def test_samples_are_the_best_of_those_within_bounds(
 ) -> None:
     """By dense joint draws of both outcomes, of those draws that leave room."""
     points = X[::30] if finite else X
-    space = TargetSpace(LINE.bounds, candidates=points) if finite else LINE
+    space = LatentSpace(LINE.bounds, candidates=points) if finite else LINE
     bound, count = OutcomeConstraint("h", lower, upper), 1500 if finite else 300
     feasibility = Feasibility([(bound, posterior_of(other_model()))])
     inputs, outputs = sample_optima(posterior_of(line_model()), space, count, 1, feasibility)
@@ -85,9 +85,9 @@ def test_the_best_of_another_function() -> None:
     def function(points: Tensor) -> Tensor:
         return -(points[..., 0] - 0.4).square()
 
-    for space in (LINE, TargetSpace(LINE.bounds, candidates=X)):
+    for space in (LINE, LatentSpace(LINE.bounds, candidates=X)):
         posterior = posterior_of(line_model())
-        found, mean, _ = best_target(posterior, space, function=function)
+        found, mean, _ = best_latent_points(posterior, space, function=function)
         assert float(found[0, 0]) == pytest.approx(0.4, abs=2e-3)
         with torch.no_grad():
             assert torch.allclose(mean, posterior.latent.mean(found))

@@ -10,7 +10,7 @@ import torch
 from scipy.stats import ks_2samp
 from torch import Tensor
 
-from ax_costaware.acquisition import TargetSpace, best_target, sample_optima
+from ax_costaware.acquisition import LatentSpace, best_latent_points, sample_optima
 from ax_costaware.acquisition.local_search import ascend
 from ax_costaware.exceptions import InputError
 from ax_costaware.laws import GaussianConditional
@@ -26,8 +26,8 @@ from tests.acquisition.indirect_models import (
 )
 from tests.repeats import mostly_slow
 
-SPACE = TargetSpace(BOUNDS)
-LINE = TargetSpace(torch.tensor([[0.0], [1.0]], dtype=torch.double))
+SPACE = LatentSpace(BOUNDS)
+LINE = LatentSpace(torch.tensor([[0.0], [1.0]], dtype=torch.double))
 
 
 def grid(n: int = 201) -> Tensor:
@@ -68,7 +68,7 @@ def test_finite_spaces_are_sampled_exactly() -> None:
     points = ((0.0,), (0.3,), (0.8,))
     model = arms_model(points, ((0.5, 0.3, 0.2), (0.0, 0.2, 0.8)), 0.4)
     X = torch.tensor(points, dtype=torch.double)
-    space = TargetSpace(torch.tensor([[0.0], [1.0]], dtype=torch.double), candidates=X)
+    space = LatentSpace(torch.tensor([[0.0], [1.0]], dtype=torch.double), candidates=X)
     inputs, outputs = sample_optima(posterior_of(model), space, 20000, seed=2)
     joint = model.latent_posterior(X)
     torch.manual_seed(0)
@@ -78,7 +78,7 @@ def test_finite_spaces_are_sampled_exactly() -> None:
         assert float((inputs == point).double().mean()) == pytest.approx(float(expected), abs=0.02)
         assert ks_2samp(outputs[inputs[:, 0] == point], heights[rows == row]).pvalue > 1e-3
     # The same space, as a choice.
-    choice = TargetSpace(space.bounds, choices={0: [0.0, 0.3, 0.8]})
+    choice = LatentSpace(space.bounds, choices={0: [0.0, 0.3, 0.8]})
     again = sample_optima(posterior_of(model), choice, 20000, seed=2)
     assert torch.equal(again[0], inputs)
     assert torch.equal(again[1], outputs)
@@ -86,7 +86,7 @@ def test_finite_spaces_are_sampled_exactly() -> None:
 
 def test_many_candidates_are_sampled_by_paths() -> None:
     posterior, candidates = posterior_of(indirect_model()), grid(50)
-    inputs, outputs = sample_optima(posterior, TargetSpace(BOUNDS, candidates=candidates), 8)
+    inputs, outputs = sample_optima(posterior, LatentSpace(BOUNDS, candidates=candidates), 8)
     with torch.no_grad():
         values = LatentPaths(posterior, 8, 0)(candidates)
     assert torch.allclose(values.amax(dim=-1), outputs)
@@ -95,7 +95,7 @@ def test_many_candidates_are_sampled_by_paths() -> None:
 
 def test_choices_are_kept_and_the_other_columns_climb() -> None:
     posterior = posterior_of(indirect_model())
-    space = TargetSpace(BOUNDS, choices={0: [-5.0, -3.0, 2.0, 10.0]})
+    space = LatentSpace(BOUNDS, choices={0: [-5.0, -3.0, 2.0, 10.0]})
     inputs, outputs = sample_optima(posterior, space, 16, seed=4)
     assert set(inputs[:, 0].tolist()) <= {-5.0, -3.0, 2.0, 10.0}
     X = torch.cartesian_prod(
@@ -105,7 +105,7 @@ def test_choices_are_kept_and_the_other_columns_climb() -> None:
     with torch.no_grad():
         highest = LatentPaths(posterior, 16, 4)(X).amax(dim=-1)
     assert bool((outputs >= highest - 1e-6).all())
-    best, mean, _ = best_target(posterior, space)
+    best, mean, _ = best_latent_points(posterior, space)
     assert float(mean[0]) >= float(posterior.latent(X)[0].max().detach()) - 1e-6
     assert best[0, 0] in (-5.0, -3.0, 2.0, 10.0)
 
@@ -122,13 +122,13 @@ def test_choices_of_several_columns_are_searched() -> None:
     posterior = posterior_of(model)
     unit = torch.stack([torch.zeros(4), torch.ones(4)]).double()
     values = torch.linspace(0, 1, 41, dtype=torch.double)
-    space = TargetSpace(unit, choices={0: values.tolist(), 1: values.tolist(), 2: values.tolist()})
-    X, mean, _ = best_target(posterior, space)
-    _, free, _ = best_target(posterior, TargetSpace(unit))
+    space = LatentSpace(unit, choices={0: values.tolist(), 1: values.tolist(), 2: values.tolist()})
+    X, mean, _ = best_latent_points(posterior, space)
+    _, free, _ = best_latent_points(posterior, LatentSpace(unit))
     assert float(free[0]) - 0.003 < float(mean[0]) <= float(free[0])
     assert bool(((X[:, :3] * 40 - (X[:, :3] * 40).round()).abs() < 1e-9).all())
     inputs, outputs = sample_optima(posterior, space, 8, seed=2)
-    _, highest = sample_optima(posterior, TargetSpace(unit), 8, seed=2)
+    _, highest = sample_optima(posterior, LatentSpace(unit), 8, seed=2)
     assert bool((outputs > highest - 0.02).all())
     assert torch.isin(inputs[:, :3], values).all()
 
@@ -164,7 +164,7 @@ def test_draws_follow_from_the_seed_alone() -> None:
 @pytest.mark.parametrize("learned", [False, True])
 def test_the_best_point_and_the_other_local_optima(learned: bool) -> None:
     posterior = posterior_of(indirect_model(40, learned))
-    X, mean, variance = best_target(posterior, SPACE, num_restarts=12)
+    X, mean, variance = best_latent_points(posterior, SPACE, num_restarts=12)
     with torch.no_grad():
         on_grid, _ = posterior.latent(grid())
         values = on_grid.reshape(201, 201)
@@ -181,17 +181,17 @@ def test_the_best_point_and_the_other_local_optima(learned: bool) -> None:
 
 def test_the_best_of_a_finite_space() -> None:
     posterior, candidates = posterior_of(indirect_model()), grid(30)
-    X, mean, variance = best_target(posterior, TargetSpace(BOUNDS, candidates=candidates), 5)
+    X, mean, variance = best_latent_points(posterior, LatentSpace(BOUNDS, candidates=candidates), 5)
     values, _ = posterior.latent(candidates)
     assert torch.equal(mean, values.sort(descending=True)[0][:5])
     assert X.shape == (5, 2)
     assert variance.shape == (5,)
     with pytest.raises(InputError, match="num_restarts=0"):
-        best_target(posterior, SPACE, 0)
+        best_latent_points(posterior, SPACE, 0)
 
 
 def test_points_of_a_space() -> None:
-    space = TargetSpace(
+    space = LatentSpace(
         torch.tensor([[0.0, -1.0, 3.0], [2.0, 1.0, 3.0]], dtype=torch.double), {0: [0, 1, 2]}
     )
     points = space.sobol(300, seed=1)
@@ -202,13 +202,13 @@ def test_points_of_a_space() -> None:
     assert space.held == (0, 2)
     assert space.points is None
     assert torch.equal(space.sobol(300, seed=1), points)
-    lattice = TargetSpace(space.bounds, {0: [0, 1, 2], 1: (-1, 1)})
+    lattice = LatentSpace(space.bounds, {0: [0, 1, 2], 1: (-1, 1)})
     assert lattice.points is not None
     assert lattice.points.tolist() == [[i, j, 3] for i in (0, 1, 2) for j in (-1, 1)]
     assert len(lattice.sobol(100, 0)) == 6
     chosen = lattice.sobol(4, 0)
     assert len(chosen.unique(dim=0)) == 4
-    wide = TargetSpace(BOUNDS, {0: range(-5, 11), 1: torch.linspace(0, 15, 500).tolist()})
+    wide = LatentSpace(BOUNDS, {0: range(-5, 11), 1: torch.linspace(0, 15, 500).tolist()})
     assert wide.points is None
     inputs, outputs = sample_optima(posterior_of(indirect_model()), wide, 4)
     assert bool((inputs[:, 0] == inputs[:, 0].round()).all())
@@ -235,7 +235,7 @@ def test_points_of_a_space() -> None:
 )
 def test_bad_spaces(arguments: tuple[Any, ...], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        TargetSpace(*arguments)
+        LatentSpace(*arguments)
 
 
 def test_ascent_of_many_concave_functions() -> None:

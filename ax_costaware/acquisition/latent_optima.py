@@ -21,12 +21,12 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.feasibility import NO_BOUNDS, Feasibility
-from ax_costaware.acquisition.optimize import Region, maximize
-from ax_costaware.acquisition.target_samples import (
+from ax_costaware.acquisition.latent_samples import (
     BoundedPaths,
     joint_draws,
     moments_of,
 )
+from ax_costaware.acquisition.optimize import Region, maximize
 from ax_costaware.argument_checks import checked_bounds, finite_tensor, integer_at_least
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.laws.quadrature import uniforms
@@ -51,7 +51,7 @@ _MOST_VALUES = 2**22
 
 
 @dataclass(frozen=True, eq=False)
-class TargetSpace:
+class LatentSpace:
     """A box, some columns of which may be choices; or a finite set of points.
 
     Raises:
@@ -99,7 +99,7 @@ class TargetSpace:
         fixed = torch.nonzero(self.bounds[0] == self.bounds[1]).flatten().tolist()
         return tuple(sorted({*self.choices, *fixed}))
 
-    def held_at(self, values: Mapping[int, float]) -> TargetSpace:
+    def held_at(self, values: Mapping[int, float]) -> LatentSpace:
         """Return the part of the space where some columns have these values.
 
         Raises:
@@ -114,7 +114,7 @@ class TargetSpace:
             if not len(points):
                 raise InputError(f"columns held at {dict(values)}: expected those of a candidate.")
         choices = {**self.choices, **{column: (value,) for column, value in values.items()}}
-        return TargetSpace(self.bounds, choices, points)
+        return LatentSpace(self.bounds, choices, points)
 
     @property
     def region(self) -> Region:
@@ -170,7 +170,7 @@ class TargetSpace:
 
 def sample_optima(
     posterior: ExactPosterior,
-    space: TargetSpace,
+    space: LatentSpace,
     num_samples: int = 16,
     seed: int = 0,
     feasibility: Feasibility[ExactPosterior] = NO_BOUNDS,
@@ -223,9 +223,9 @@ def sample_optima(
     return points, torch.stack([optimum.value[0] for optimum in found])
 
 
-def best_target(
+def best_latent_points(
     posterior: ExactPosterior,
-    space: TargetSpace,
+    space: LatentSpace,
     num_restarts: int = 8,
     seed: int = 0,
     function: Callable[[Tensor], Tensor] | None = None,
@@ -265,7 +265,7 @@ def best_target(
     return points[order], mean[order], variance[order]
 
 
-def _raw_points(space: TargetSpace, seed: int) -> Tensor:
+def _raw_points(space: LatentSpace, seed: int) -> Tensor:
     """Points all over a space that is not finite, its faces, edges and corners included.
 
     There the posterior knows least, and an optimum at a corner is seen from few points inside.

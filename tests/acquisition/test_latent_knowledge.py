@@ -6,7 +6,7 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from ax_costaware.acquisition.batch_knowledge import target_knowledge_per_cost
+from ax_costaware.acquisition.batch_knowledge import latent_knowledge_per_cost
 from ax_costaware.models import ExactPosterior
 from tests.acquisition.indirect_models import line_model
 
@@ -20,7 +20,7 @@ def worth(
 ) -> float:
     """Of queries on the line, most of a point that is not known yet."""
     costs = torch.ones(len(QUERIES)).double() * costs
-    return target_knowledge_per_cost(POSTERIOR, OPTIMA, BEST, QUERIES, costs, counts, limit, seed=0)
+    return latent_knowledge_per_cost(POSTERIOR, OPTIMA, BEST, QUERIES, costs, counts, limit, seed=0)
 
 
 def test_one_query_is_worth_what_it_is_between_two_points() -> None:
@@ -33,7 +33,7 @@ def test_one_query_is_worth_what_it_is_between_two_points() -> None:
     spread = float((slope[told, 0] - slope[told, 1]).abs())
     far = float((mean[0] - mean[1]).abs()) / spread
     expected = spread * (norm.pdf(far) - far * norm.cdf(-far))
-    found = target_knowledge_per_cost(
+    found = latent_knowledge_per_cost(
         POSTERIOR, OPTIMA[:1], BEST, QUERIES, torch.ones(11).double(), (1,), None, seed=0
     )
     assert found == pytest.approx(expected, rel=0.15)
