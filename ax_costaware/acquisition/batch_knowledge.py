@@ -1,25 +1,25 @@
-r"""What several trials of a control set are worth to what is deployed: a batch knowledge gradient.
+r"""Batch knowledge gradient of trials whose outcomes are not what is deployed.
 
-What is deployed in the end is the query with the best expectation. Of candidates for it, values
-:math:`g`, the posterior is jointly Gaussian with mean :math:`a`. Trials that land at points
-:math:`X` change that mean to :math:`a + \tilde\Sigma Z` with
+The query with the best expectation is deployed in the end. The values :math:`g` of candidates for
+it have a joint Gaussian posterior with mean :math:`a`. Trials at realized points :math:`X` change
+that mean to :math:`a + \tilde\Sigma Z` with
 
 .. math:: \tilde\Sigma = \mathrm{Cov}[g, f(X)] \, L^{-\top}, \quad
    L L^\top = \mathrm{Cov}[f(X)] + s^2 I,
 
-and are worth :math:`E \max(a + \tilde\Sigma Z) - \max a` (Wu and Frazier 2016, "The Parallel
-Knowledge Gradient Method for Batch Bayesian Optimization"), in the unit of the objective. The
-trials set their controlled inputs as posterior samples would have them, each to the best candidate
-of a sample of its own, and the rest falls by its law.
+Their value is :math:`E \max(a + \tilde\Sigma Z) - \max a` (Wu and Frazier 2016, "The Parallel
+Knowledge Gradient Method for Batch Bayesian Optimization"), in the unit of the objective. Each
+trial sets its controlled inputs to the best candidate of a posterior sample of its own (Thompson
+sampling); its uncontrolled inputs are drawn from their distribution.
 
-Where further outcomes have bounds, each with a model of its own, a candidate that is feasible with
-probability :math:`P` counts as :math:`P (a - a_{low})`; :math:`a_{low}` is the least of the means.
-The same trials move the posteriors of all outcomes.
+With bounds on further outcomes, each with a model of its own, the value of a candidate is
+:math:`P (a - a_{low})`: :math:`P` is its probability of being feasible, and :math:`a_{low}` the
+least of the means. The same trials update the posteriors of all outcomes.
 
-With queries that are answered by averages what is deployed is the point with the best expectation,
-which no query measures; answers move the expectations of points as far as they are correlated with
-them. Each query is the one of which the answer leaves least variance at the optimum of a posterior
-sample of its own, per unit of cost.
+With queries that are answered by averages, the latent point with the best expectation is deployed,
+which no query measures. An answer updates the points with which it is correlated. Each query is the
+one that explains, per unit of cost, most of the variance at the optimum of a posterior sample of
+its own.
 """
 
 from __future__ import annotations
@@ -41,30 +41,30 @@ from ax_costaware.laws.joint.law import NodesGiven
 from ax_costaware.models.posterior import ExactPosterior, FunctionalPosterior
 
 _NUM_CANDIDATES, _MOST_NODES = 512, 1024
-"""Candidates, as far as they have together no more nodes than that."""
+"""Number of candidates, and the most nodes that they have together."""
 
 _NUM_NODES = 8
-"""Nodes of a candidate that leaves inputs to chance."""
+"""Nodes of a candidate with uncontrolled inputs."""
 
 _NUM_NEAR, _NEAR = 5, 0.1
-"""Half of the candidates lie around so many of the best evaluated points, within that part of the
-range of a column."""
+"""Number of best evaluated points around which half of the candidates lie, and the standard
+deviation of their distances, relative to the range of a column."""
 
 _NUM_SAMPLES = 256
-"""Samples of what the trials may come to."""
+"""Samples of the outcomes of trials."""
 
 _SLACK = 1e-9
-"""Part of a limit of cost by which rounding may pass it."""
+"""Relative excess over a limit of cost that is rounding only."""
 
 _ROUNDING = 1e-9
-"""Directions in which outcomes vary by less of the largest variance tell nothing."""
+"""Least eigenvalue of a covariance that is not rounding, relative to the largest one."""
 
 _EVEN = math.log(0.5)
-"""Logarithm of the probability from which on a candidate is rather feasible than not."""
+"""Log probability above which a candidate counts as feasible in a posterior sample."""
 
 
-class Told(NamedTuple):
-    """What outcomes are expected to tell of values with which they are jointly Gaussian."""
+class JointMoments(NamedTuple):
+    """Joint Gaussian distribution of ``m`` values and the outcomes of ``n`` trials."""
 
     mean: Tensor
     """Means of the values, ``m``."""
@@ -79,10 +79,10 @@ class Told(NamedTuple):
     """Covariances of the outcomes, noise included, ``n x n``."""
 
     z: Tensor
-    """``n x s`` normal numbers for what the outcomes come to."""
+    """``n x s`` standard normal numbers: base samples of the outcomes."""
 
-    def after(self) -> tuple[Tensor, Tensor]:
-        """Means ``m x s`` and variances ``m x 1`` after the outcomes."""
+    def updated(self) -> tuple[Tensor, Tensor]:
+        """Return the means ``m x s`` and variances ``m x 1`` of the values given the outcomes."""
         unit = self.outcomes.diagonal().max().clamp_min(torch.finfo(self.mean.dtype).tiny)
         values, vectors = torch.linalg.eigh(self.outcomes / unit)
         scale = values.clamp_min(_ROUNDING * values[-1]).sqrt()
@@ -92,7 +92,7 @@ class Told(NamedTuple):
 
 
 def _positive(variance: Tensor) -> Tensor:
-    """Variances that rounding has not made nothing."""
+    """Return variances that are kept above zero where rounding made them zero or negative."""
     least = _ROUNDING * variance.max().clamp_min(torch.finfo(variance.dtype).tiny)
     return variance.clamp_min(float(least))
 
@@ -115,50 +115,53 @@ class Candidates:
 
     @cached_property
     def moments(self) -> tuple[Tensor, Tensor]:
-        """Means ``m`` and covariances ``m x m`` of the values."""
+        """Means ``m`` and covariances ``m x m`` of the values of the queries."""
         mean, covariance = self.posterior.joint(self.nodes)
         return self.membership.mT @ mean, self.membership.mT @ covariance @ self.membership
 
     def samples(self, z: Tensor) -> Tensor:
-        """Samples ``m x n`` of the values, by as many normal numbers."""
+        """Return samples ``m x n`` of the values for base samples ``m x n``."""
         mean, covariance = self.moments
-        # A factor of a covariance of points that are close together, in units that have no size.
+        # By eigenvalues, since the covariance of points that are close together is singular;
+        # relative to its scale, so that the objective's unit does not matter.
         unit = covariance.diagonal().max().clamp_min(torch.finfo(mean.dtype).tiny)
         values, vectors = torch.linalg.eigh(covariance / unit)
         samples = vectors @ (values.clamp_min(0.0).sqrt().unsqueeze(-1) * z)
         found: Tensor = mean.unsqueeze(-1) + unit.sqrt() * samples
         return found
 
-    def told(self, landing: Tensor, z: Tensor) -> Told:
-        """What trials tell of the values.
+    def joint_with(self, landing: Tensor, z: Tensor) -> JointMoments:
+        """Return the joint distribution of the values and the outcomes of trials.
 
         Args:
-            landing: ``n x d`` points where trials land.
-            z: ``n x s`` normal numbers for what they come to.
+            landing: ``n x d`` realized points of the trials.
+            z: ``n x s`` base samples of their outcomes.
         """
         mean, covariance = self.moments
         r, n = len(self.nodes), len(landing)
         _, joint = self.posterior.joint(torch.cat([self.nodes, landing]))
         outcomes = joint[r:, r:] + self.posterior.noise * torch.eye(n).to(joint)
         cross = self.membership.mT @ joint[:r, r:]
-        return Told(mean, covariance.diagonal(), cross, outcomes, z)
+        return JointMoments(mean, covariance.diagonal(), cross, outcomes, z)
 
 
-def expected_gain(told: Told, others: Sequence[tuple[OutcomeConstraint, Told]] = ()) -> float:
-    """How much outcomes are expected to add to the best of some values.
+def expected_gain(
+    joint: JointMoments, others: Sequence[tuple[OutcomeConstraint, JointMoments]] = ()
+) -> float:
+    """Return the expected gain in the best of some values by the outcomes of trials.
 
     Args:
-        told: What they tell of the values.
-        others: Bounds of each further outcome, and what is told of it.
+        joint: Values of the objective and outcomes.
+        others: Bounds of each further outcome, and its own joint distribution.
     """
-    now, (later, _) = told.mean, told.after()
+    now, (later, _) = joint.mean, joint.updated()
     if others:
         low = now.min()
         chance = torch.stack([b.log_probability(o.mean, _positive(o.variance)) for b, o in others])
-        chance_later = torch.stack([b.log_probability(*o.after()) for b, o in others])
+        chance_later = torch.stack([b.log_probability(*o.updated()) for b, o in others])
         now = chance.sum(dim=0).exp() * (now - low)
         later = chance_later.sum(dim=0).exp() * (later - low)
-    # The best of now is the same on average: taking it off leaves less to chance.
+    # The current best keeps its mean on average; subtracting it reduces the variance.
     return float((later.max(dim=0).values - later[now.argmax()]).mean())
 
 
@@ -172,15 +175,15 @@ def batch_knowledge(
     seed: int,
     feasibility: Feasibility[FunctionalPosterior] = NO_BOUNDS,
 ) -> list[float]:
-    """The expected gain in the value of the best query by trials of each control set.
+    """Return the expected gain in the value of the best query by trials of each control set.
 
     Args:
         posterior: The posterior of the objective, to be maximised.
         laws: Per control set, the nodes and weights of a query.
         controls: Per control set, the columns that it controls.
-        regions: Per control set, where its values may be.
+        regions: Per control set, the region of its values.
         evaluated: ``m x d`` evaluated points.
-        plays: Per control set, how many trials; 0: none, which gain nothing.
+        plays: Per control set, the number of trials; 0 gives a gain of 0.
         seed: Seed of the candidates and of all samples.
         feasibility: Posteriors of further outcomes, with their bounds.
 
@@ -217,8 +220,8 @@ def batch_knowledge(
             nodes, weights = law(points)
             picked = torch.multinomial(weights.cpu(), 1, generator=generator).squeeze(-1)
             landing = nodes[torch.arange(n), picked]
-            of_others = [(bound, seen.told(landing, o[:n])) for bound, seen, o in others]
-            return expected_gain(candidates.told(landing, z[:n]), of_others)
+            of_others = [(bound, seen.joint_with(landing, o[:n])) for bound, seen, o in others]
+            return expected_gain(candidates.joint_with(landing, z[:n]), of_others)
 
         return [
             gain(law, best[:count]) if count else 0.0
@@ -227,7 +230,7 @@ def batch_knowledge(
 
 
 def maximal_controls(controls: Sequence[Sequence[int]]) -> list[int]:
-    """Indices of the control sets whose columns are part of no other's."""
+    """Return the indices of the control sets that are no proper subset of another one."""
     sets = [frozenset(columns) for columns in controls]
     return [i for i, columns in enumerate(sets) if not any(columns < other for other in sets)]
 
@@ -241,7 +244,7 @@ def _candidates(
     evaluated: Tensor,
     seed: int,
 ) -> Candidates:
-    """Points of the largest control sets, all over the space and near the best ones."""
+    """Return candidates of the maximal control sets, over the space and near the best points."""
     tops = maximal_controls(controls)
     mean, _ = posterior.joint(evaluated)
     for bound, other in feasibility.outcomes:
@@ -264,7 +267,7 @@ def _candidates(
 
 
 def _infeasible_last(values: Tensor, is_feasible: Tensor) -> Tensor:
-    """Values ``m x ...`` with what is not feasible brought below all others."""
+    """Return values ``m x ...`` with infeasible ones shifted below all others."""
     return torch.where(is_feasible, values, values - (values.max() - values.min()))
 
 
@@ -279,33 +282,33 @@ def latent_knowledge_per_cost(
     seed: int,
     feasibility: Feasibility[ExactPosterior] = NO_BOUNDS,
 ) -> float:
-    """The expected gain in the value of the best point, per unit of cost, where it is largest.
+    """Return the largest expected gain in the value of the best latent point per unit of cost.
 
     Args:
-        posterior: The posterior of averages and points, to be maximised.
+        posterior: The posterior of averages and latent points, to be maximised.
         optima: ``S x d`` optima of posterior samples.
-        others: ``m x d`` further points that may be the best, that of now among them.
-        queries: ``n x p`` queries that may be asked.
-        costs: What they cost, ``n``.
-        counts: Numbers of queries that are looked at.
-        limit: What the queries may cost together; None for no limit.
-        seed: Seed of what the answers may come to.
+        others: ``m x d`` further candidates for the best point, the current one among them.
+        queries: ``n x p`` queries.
+        costs: Their costs, ``n``.
+        counts: Batch sizes over which the ratio is maximized.
+        limit: Largest cost of a batch; None for no limit.
+        seed: Seed of the samples of the answers.
         feasibility: Posteriors of further outcomes, with their bounds.
     """
     points = torch.cat([optima, others])
     with torch.no_grad():
-        asked = [
-            _Asked(one, queries, points, max(counts), seed + place)
+        outcomes = [
+            _QueryMoments(one, queries, points, max(counts), seed + place)
             for place, one in enumerate([posterior, *(o for _, o in feasibility.outcomes)])
         ]
-        told = torch.stack([one.part_told[:, : len(optima)] for one in asked]).sum(dim=0)
-        best = (told / costs.unsqueeze(-1)).argmax(dim=0)
+        shares = torch.stack([one.explained_share[:, : len(optima)] for one in outcomes])
+        best = (shares.sum(dim=0) / costs.unsqueeze(-1)).argmax(dim=0)
 
         def gain_per_cost(chosen: Tensor) -> float:
             cost = float(costs[chosen].sum())
             if limit is not None and cost > limit * (1 + _SLACK):
                 return 0.0
-            objective, *others = (one.told(chosen) for one in asked)
+            objective, *others = (one.joint_with(chosen) for one in outcomes)
             bounds = (bound for bound, _ in feasibility.outcomes)
             of_others = list(zip(bounds, others, strict=True))
             return expected_gain(objective, of_others) / cost
@@ -315,15 +318,15 @@ def latent_knowledge_per_cost(
         return max([0.0, *single, *several])
 
 
-class _Asked:
-    """What queries tell of an outcome at points.
+class _QueryMoments:
+    """Joint moments of an outcome at latent points and of the answers of queries.
 
     Args:
         posterior: The posterior of the outcome.
-        queries: ``n x p`` queries that may be asked.
+        queries: ``n x p`` queries.
         points: ``m x d`` points.
-        most: The most queries that are asked together.
-        seed: Seed of what the answers may come to.
+        most: Largest batch of queries.
+        seed: Seed of the samples of the answers.
     """
 
     def __init__(
@@ -334,18 +337,20 @@ class _Asked:
         self._posterior, self._queries, self._z = posterior, queries, z.to(points)
         latent = posterior.latent
         self._moments = latent(points)
-        beside = posterior.joint_with(latent.functionals(points))
-        _, self._variance, self._cross = beside(queries)
+        joint_with_points = posterior.joint_with(latent.functionals(points))
+        _, self._variance, self._cross = joint_with_points(queries)
         self._noise = posterior.noise_at(queries)
 
     @property
-    def part_told(self) -> Tensor:
-        """The part of the variance at each point that the answer of each query tells, ``n x m``."""
-        told = self._cross.square() / (self._variance + self._noise).unsqueeze(-1)
-        return told / self._moments[1]
+    def explained_share(self) -> Tensor:
+        """Share of the variance at each point that the answer of each query explains, ``n x m``."""
+        explained = self._cross.square() / (self._variance + self._noise).unsqueeze(-1)
+        return explained / self._moments[1]
 
-    def told(self, chosen: Tensor) -> Told:
-        """What the answers of chosen queries tell, by their indices."""
+    def joint_with(self, chosen: Tensor) -> JointMoments:
+        """Return the joint distribution with the answers of queries, chosen by their indices."""
         noise = torch.diag(self._noise[chosen])
         outcomes = self._posterior.joint(self._queries[chosen])[1] + noise
-        return Told(*self._moments, self._cross[chosen].mT, outcomes, self._z[: len(chosen)])
+        return JointMoments(
+            *self._moments, self._cross[chosen].mT, outcomes, self._z[: len(chosen)]
+        )

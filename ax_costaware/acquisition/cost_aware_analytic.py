@@ -1,15 +1,15 @@
-r"""Analytic acquisition functions that know a cost, and the incumbent that one of them takes.
+r"""Analytic cost-aware acquisition functions, and the incumbent of noisy observations.
 
 Each is a formula of three numbers per point: posterior mean, posterior standard deviation, and the
-logarithm of the expected cost. Their base finds the three, for maximisation or minimisation, for
-exact GPs by their cached factor, for any other model (ensembles included) by its posterior, and
-with pending points fantasized at the posterior mean.
+logarithm of the expected cost. Their base computes the three, for maximisation or minimisation. It
+uses the cached factor of exact GPs and the posterior of any other model (ensembles included).
+Pending points are fantasized at the posterior mean (Kriging believer).
 
 ``PandoraBoxGittinsIndex`` is the index of Xie, Astudillo, Frazier, Scully and Terenin 2024,
 "Cost-aware Bayesian Optimization via the Pandora's Box Gittins Index" (NeurIPS), equation 6: the
-sure outcome for which one would just not pay :math:`\lambda c(x)` to see :math:`f(x)`. It is in the
-objective's unit, and comparable with an outcome in hand: where the best value so far is at least
-the largest index, no further measurement is worth its cost.
+certain value :math:`g` for which :math:`E[(f(x) - g)^+] = \lambda c(x)`. It is in the objective's
+unit, and so comparable with the incumbent: if the incumbent is at least the largest index, no
+further measurement is worth its cost.
 
 ``LogExpectedImprovementPerCost``, the usual peer, is :math:`\log EI(x) - p \log c(x)`. With
 :math:`p = 1` it is LogEIPC (Snoek et al. 2012, in logs after Ament et al. 2023). With :math:`p`
@@ -51,7 +51,7 @@ from ax_costaware.models.posterior import FunctionalPosterior, check_one_model, 
 
 
 class CostAwareAnalyticAcquisitionFunction(AnalyticAcquisitionFunction):
-    """Base of the analytic acquisition functions that know what a point costs.
+    """Base of the analytic cost-aware acquisition functions.
 
     Args:
         model: A fitted model; with several outcomes it needs a ``posterior_transform``.
@@ -61,8 +61,8 @@ class CostAwareAnalyticAcquisitionFunction(AnalyticAcquisitionFunction):
         maximize: Whether large values of the objective are good.
         posterior_transform: Applied to the posterior.
         X_pending: ``k x d`` pending points, fantasized at the posterior mean.
-        log_weight: A function from points ``... x d`` to the logarithms ``...`` of weights of what
-            a trial gains, such as the probability that it is feasible; None for none.
+        log_weight: A function from points ``... x d`` to log weights ``...`` of the gain, such as
+            the log probability that the trial is feasible; None for none.
 
     Raises:
         InputError: If ``cost`` or ``X_pending`` is not of that kind.
@@ -95,7 +95,7 @@ class CostAwareAnalyticAcquisitionFunction(AnalyticAcquisitionFunction):
             X_pending: ``k x d`` points, or None.
         """
         check_pending(X_pending, "d")
-        # Past the analytic base class, which knows no pending points.
+        # BoTorch's analytic base class refuses pending points, so skip it.
         AcquisitionFunction.set_X_pending(self, X_pending)
         self._posterior = FunctionalPosterior.of(self.model, self.posterior_transform, X_pending)
 
@@ -121,12 +121,12 @@ class CostAwareAnalyticAcquisitionFunction(AnalyticAcquisitionFunction):
 
     @abstractmethod
     def _value(self, mean: Tensor, sigma: Tensor, log_cost: Tensor) -> Tensor:
-        """The formula, for a mean whose larger values are good; shapes broadcast.
+        """Return the values for means that are to be maximized; shapes broadcast.
 
         Args:
             mean: The posterior mean.
             sigma: The posterior standard deviation.
-            log_cost: The logarithm of the cost, to its power and over the weight.
+            log_cost: ``exponent * log(cost) - log(weight)``.
         """
 
 
@@ -135,7 +135,7 @@ class PandoraBoxGittinsIndex(CostAwareAnalyticAcquisitionFunction):
     r"""The index :math:`g` that solves :math:`w(x) E[(f(x) - g)^+] = \lambda c(x)`.
 
     It needs no incumbent. For minimisation the value is the index of :math:`-f`. The index is
-    linear in the posterior mean, so believing pending points at their posterior mean gives
+    linear in the posterior mean, so fantasizing pending points at their posterior mean gives
     the exact average over fantasies of their outcomes.
 
     Args:
@@ -144,7 +144,7 @@ class PandoraBoxGittinsIndex(CostAwareAnalyticAcquisitionFunction):
         cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, a ``CostModel``
             such as ``LogNormalCostModel``, or a cost of BoTorch, see ``costs.CostFunction``; in
             the user's own unit.
-        lmbda: What one unit of cost is worth, in units of the (transformed) objective; > 0.
+        lmbda: Value of one unit of cost, in units of the (transformed) objective; > 0.
         maximize: Whether large values of the objective are good.
         posterior_transform: Applied to the posterior.
         X_pending: ``k x d`` pending points.
@@ -180,24 +180,22 @@ def incumbent(
     maximize: bool = True,
     risk_aversion: float = 0.0,
 ) -> tuple[float, int]:
-    """The best posterior mean at evaluated points.
+    """Return the best posterior mean at evaluated points.
 
-    With noise the largest outcome is the luckiest one, and the largest posterior mean over the
-    whole space is a promise; the best posterior mean at an evaluated point is what one has in hand.
-    Where that is a promise, too, as at points that were evaluated at other fidelities only, some
-    standard deviations are taken off: the best lower confidence bound.
+    With noise, the largest outcome is biased upwards, and the largest posterior mean over the whole
+    space may be at an untested point. The best posterior mean at an evaluated point avoids both.
+    Where it is uncertain as well, as at points that were evaluated at other fidelities only,
+    ``risk_aversion`` gives the best lower confidence bound.
 
     Args:
         model: A fitted model; an ensemble's means are averaged.
         X: The evaluated points, ``n x d``.
         posterior_transform: Applied to the posterior.
         maximize: Whether large values of the objective are good.
-        risk_aversion: How many standard deviations are taken off the mean, >= 0; added, where small
-            values are good.
+        risk_aversion: Number of standard deviations, >= 0, by which means are made worse.
 
     Returns:
-        The posterior mean, less these, in the unit and sign of the (transformed) objective, and the
-        row of ``X`` that has it.
+        The best bound, in the unit and sign of the (transformed) objective, and its row of ``X``.
 
     Raises:
         InputError: If ``X`` has no row, or ``risk_aversion`` is negative or no number.
@@ -250,7 +248,7 @@ class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
         maximize: bool = True,
         **_: Any,
     ) -> float:
-        """The best posterior mean at points ``n x d``: the incumbent where none is given."""
+        """Return the best posterior mean at points ``n x d``, the default incumbent."""
         return incumbent(model, X, posterior_transform, maximize)[0]
 
     def __init__(
@@ -281,17 +279,17 @@ class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
             X_pending: ``k x d`` points, or None.
         """
         super().set_X_pending(X_pending)
-        self._believed: Tensor | None = None
+        self._best_pending: Tensor | None = None
         if X_pending is not None and len(X_pending):
             d = X_pending.shape[-1]
-            with torch.no_grad():  # each of several models in one at each point
+            with torch.no_grad():  # with a batch dimension for the models of an ensemble
                 mean, _ = self._posterior(
                     X_pending.reshape(-1, *[1] * len(models_in(self.model)), d)
                 )
-            self._believed = (mean if self.maximize else -mean).amax(dim=0)
+            self._best_pending = (mean if self.maximize else -mean).amax(dim=0)
 
     def _value(self, mean: Tensor, sigma: Tensor, log_cost: Tensor) -> Tensor:
         best = self.best_f.to(mean) if self.maximize else -self.best_f.to(mean)
-        if self._believed is not None:
-            best = torch.maximum(best, self._believed)
+        if self._best_pending is not None:
+            best = torch.maximum(best, self._best_pending)
         return log_expected_gain(mean - best, sigma) - log_cost

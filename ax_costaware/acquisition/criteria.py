@@ -1,6 +1,6 @@
-r"""What a query is chosen for: one formula each, of its mean and of one standard deviation.
+r"""Criteria of partial queries: formulas of a mean and one standard deviation.
 
-The value of a query is :math:`g = E_R f(x_C, X_R)`, the expectation over what it leaves to chance.
+The value of a query is :math:`g = E_R f(x_C, X_R)`, the expectation over its uncontrolled inputs.
 By the names that ``optimize_control_sets`` takes, with :math:`\mu` and :math:`\sigma` of :math:`f`:
 
 * ``"ucb"``: :math:`E[\mu + \beta\sigma]`, the expected upper confidence bound (Tay et al. 2023,
@@ -11,7 +11,7 @@ By the names that ``optimize_control_sets`` takes, with :math:`\mu` and :math:`\
 * ``"ts"``: the same of one pathwise posterior sample (TS-PSQ, Hayashi et al. 2022);
 * ``"ei"``: the log of the expected improvement of :math:`g`, whose closed form replaces the double
   Monte Carlo of EI-PSQ (Tay et al. 2023, appendix C.2);
-* ``"feasible"``: the probability that further outcomes keep to their bounds (see
+* ``"feasible"``: the probability that further outcomes satisfy their bounds (see
   ``Feasibility``).
 """
 
@@ -30,9 +30,9 @@ AcquisitionName = Literal["ucb", "lcb", "ei", "ts", "mean", "upper", "lower", "f
 
 
 def log_expected_gain(gain: Tensor, std: Tensor) -> Tensor:
-    """The log of the expectation of what is positive of Gaussians, from their moments.
+    """Return ``log E[max(Y, 0)]`` for ``Y ~ N(gain, std^2)``.
 
-    By BoTorch's helper, which loses no digits where that underflows (Ament et al. 2023).
+    BoTorch's helper is accurate where the expectation underflows (Ament et al. 2023).
     """
     log_ei: Tensor = std.log() + _log_ei_helper(gain / std)
     return log_ei
@@ -56,7 +56,7 @@ MEAN = ConfidenceBound(0.0, Spread.NONE)
 
 @dataclass(frozen=True)
 class LogExpectedImprovement:
-    """The log of the expected improvement over ``best_f``, whose values underflow."""
+    """Log expected improvement over ``best_f``."""
 
     best_f: float
     spread: Spread = field(default=Spread.EXPECTATION, init=False)
@@ -68,7 +68,7 @@ class LogExpectedImprovement:
 
 @dataclass(frozen=True)
 class LogProbability:
-    """The log of a probability that is a function of the mean and variance of a query's value."""
+    """Log of a probability that is a function of the mean and variance of a query's value."""
 
     of_moments: Callable[[Tensor, Tensor], Tensor]
     spread: Spread = field(default=Spread.EXPECTATION, init=False)
@@ -87,7 +87,7 @@ zero where there is none.
 
 
 def confidence_bound(name: AcquisitionName, beta: float) -> ConfidenceBound:
-    """The criterion of every name but ``"ei"``."""
+    """Return the criterion of a name other than ``"ei"``."""
     if name in ("mean", "ts", "feasible") or beta == 0:
         return MEAN
     spread = Spread.FUNCTION if name in ("ucb", "lcb") else Spread.EXPECTATION

@@ -2,10 +2,10 @@ r"""The Gittins index of Gaussian boxes, and the price of cost at which it spend
 
 The index (Weitzman 1979; Xie et al. 2024, equations 5 and 10) of a box with value
 :math:`f \sim N(\mu, \sigma^2)` that costs :math:`c` to open is the :math:`g` that solves
-:math:`E[(f - g)^+] = c`: the value of a sure alternative at which opening the box is worth just its
-cost. With :math:`z = (\mu - g) / \sigma`, the standard normal density :math:`\phi` and distribution
-function :math:`\Phi`, and :math:`h(z) = \phi(z) + z \Phi(z)` it is :math:`g = \mu - \sigma z` where
-:math:`\log h(z) = \log(c / \sigma)`.
+:math:`E[(f - g)^+] = c`: the value of a certain alternative at which opening the box just pays for
+its cost. Let :math:`z = (\mu - g) / \sigma`, with the standard normal density :math:`\phi` and
+distribution function :math:`\Phi`, and :math:`h(z) = \phi(z) + z \Phi(z)`. Then
+:math:`g = \mu - \sigma z` where :math:`\log h(z) = \log(c / \sigma)`.
 
 :math:`\log h` is smooth, increasing and concave, so three Halley steps from a rational first guess
 solve the equation to rounding for every cost, element by element, and gradients follow from the
@@ -20,22 +20,22 @@ The price of cost. Boxes with independent values :math:`f_i \sim N(\mu_i, \sigma
 :math:`c_i` to open. At the price :math:`\lambda` box i has the Gittins index :math:`\alpha_i` of
 the cost :math:`\lambda c_i`, and the policy opens boxes in the order of decreasing indices until
 the best value seen is at least the next index. With the boxes numbered in that order, box i is
-opened just when each of the earlier boxes came out below :math:`\alpha_i`: had one of them not, the
-policy would have stopped there or sooner, since the indices decrease. So it spends
+opened if and only if the values of all earlier boxes are below :math:`\alpha_i`: otherwise the
+policy would have stopped earlier, since the indices decrease. Its expected cost is
 
 .. math:: S(\lambda) = \sum_i c_i\, [b < \alpha_i] \prod_{j < i}
           \Phi\left(\frac{\alpha_i - \mu_j}{\sigma_j}\right)
 
-on average, where b is a best value known before, or :math:`-\infty`. The policy maximises the
+where b is a best value known before, or :math:`-\infty`. The policy maximises the
 expected best value minus :math:`\lambda` times the expected cost, so S never rises with
 :math:`\lambda`: it is the slope, up to sign, of a maximum of functions that are affine in
 :math:`\lambda`. The :math:`\lambda` with :math:`S(\lambda) = B` is the multiplier of the problem to
 spend at most B on average, by the duality of theorem 2 in Xie et al. 2024. Prices are in units of
 the values per unit of cost. S jumps where the order of two boxes changes, or an index falls to b.
 
-A box whose value counts with probability :math:`p_i` only, independently of the value, is just
-worth opening beside a sure g where :math:`p_i E[(f_i - g)^+] = \lambda c_i`: it has the index of
-the cost :math:`\lambda c_i / p_i`, and comes out below :math:`\alpha` with probability
+A box that is feasible with probability :math:`p_i`, independently of its value, has the index g
+that solves :math:`p_i E[(f_i - g)^+] = \lambda c_i`. This is the index at the cost
+:math:`\lambda c_i / p_i`. Its value is below :math:`\alpha` with probability
 :math:`1 - p_i (1 - \Phi)`.
 """
 
@@ -64,7 +64,7 @@ _SMALL = -1e7
 """Below this log(c / sigma) the leading terms of the expansion are exact to rounding."""
 
 _LARGEST = 1e300
-"""A cost of zero has an infinite logarithm, which must not be subtracted from itself."""
+"""Bound of a logarithm: that of a cost of zero is infinite, and inf - inf is NaN."""
 
 _GUESS = (18.0, 3.023, -8.245, -0.734, 5.82, 0.5193)
 """A rational function of ``sqrt(1.5 - log(c / sigma))``, a least-squares fit to within 0.01."""
@@ -72,13 +72,13 @@ _GUESS = (18.0, 3.023, -8.245, -0.734, 5.82, 0.5193)
 _HALLEY_STEPS = 3
 
 _BLOCK_ROWS = 64
-"""Boxes that are looked at together: few enough to stop soon, enough to keep the overhead small."""
+"""Boxes per block: few enough to stop early, enough to keep the overhead small."""
 
 _BLOCK_PAIRS = 2**22
-"""Pairs of boxes that are looked at together at most, which bounds the memory."""
+"""Most pairs of boxes per block, which bounds the memory."""
 
 _NEGLIGIBLE = 1e-16
-"""Boxes whose expected cost is together below this part of the others' are passed over."""
+"""Relative expected cost below which all remaining boxes together are left out."""
 
 _TOLERANCE = 1e-10
 """Relative error of the price."""
@@ -93,7 +93,7 @@ _LARGEST_LOG = 700.0
 
 
 def gittins_index(mean: Tensor, sigma: Tensor, cost: Tensor | float) -> Tensor:
-    r"""The Gittins index of boxes with Gaussian values.
+    r"""Return the Gittins index of boxes with Gaussian values.
 
     The three arguments are broadcast; each element is solved on its own. An element with a
     negative or NaN ``sigma`` or ``cost`` is NaN, one of infinite cost is ``-inf``, and one that
@@ -115,7 +115,7 @@ def gittins_index(mean: Tensor, sigma: Tensor, cost: Tensor | float) -> Tensor:
 
 
 def gittins_index_of_log_cost(mean: Tensor, sigma: Tensor, log_cost: Tensor) -> Tensor:
-    """As ``gittins_index``, from the logarithm of the cost, which neither over- nor underflows."""
+    """Return ``gittins_index`` for the log of the cost, which neither overflows nor underflows."""
     mean, sigma, log_cost = torch.broadcast_tensors(mean, sigma, log_cost)
     index: Tensor = _GittinsIndex.apply(mean, sigma, log_cost)  # type: ignore[no-untyped-call]
     return index
@@ -183,10 +183,10 @@ def expected_spend(
     best_f: float | None = None,
     log_probability: Tensor | None = None,
 ) -> float:
-    """What the Gittins policy is expected to spend on independent boxes.
+    """Return the expected cost of the Gittins policy on independent boxes.
 
-    Boxes are taken in blocks, and only until what is left is negligible: the effort is quadratic in
-    the number of boxes that have a chance to be opened, and the memory linear in their number.
+    Boxes are processed in blocks until the rest is negligible. The effort is quadratic in the
+    number of boxes that are likely to be opened, the memory linear.
 
     Args:
         mean: ``n`` means of the values, the larger the better.
@@ -217,13 +217,13 @@ def lambda_for_budget(
     best_f: float | None = None,
     log_probability: Tensor | None = None,
 ) -> float:
-    """The price of cost at which the Gittins policy is expected to spend a budget.
+    """Return the price of cost at which the expected cost of the Gittins policy is a budget.
 
     Args:
         mean: ``n`` means of the values, the larger the better.
         sigma: ``n`` standard deviations, at least zero; a box with zero has a known value.
         cost: ``n`` costs, positive.
-        budget: What to spend on average, positive, in the unit of ``cost``.
+        budget: Expected cost, positive, in the unit of ``cost``.
         best_f: The best value known before; without it the first box is always opened.
         log_probability: ``n`` logarithms of the probability that a value counts, at most zero;
             None: all count.
@@ -249,16 +249,16 @@ def lambda_for_budget(
     if allowed >= float(costs.sum()):
         return 0.0
 
-    def excess(log_price: float, beside: float | None = None) -> float:
-        spend = _spend(*boxes, log_price, best, beside)
-        # Less than zero where the budget is spent to the last digit: the least such price counts.
+    def excess(log_price: float, threshold: float | None = None) -> float:
+        spend = _spend(*boxes, log_price, best, threshold)
+        # Below zero if the budget is spent to the last digit, so that the least such price counts.
         return math.log(spend / allowed) - _ROUNDING if spend > 0 else -_LARGEST_LOG
 
     def is_enough(log_price: float) -> bool:
         return excess(log_price, allowed) <= 0
 
     edges = _edges(*boxes, best)
-    # The price at which spread and cost are worth the same is where something happens.
+    # Start at the price at which the spread of the values equals the mean cost.
     spread = float(sigmas.mean() + means.std(correction=0))
     start = math.log(spread / float(costs.mean())) if spread > 0 else 0.0
     start = min(max(start, -_LARGEST_LOG), _LARGEST_LOG)
@@ -271,7 +271,7 @@ def lambda_for_budget(
 def _edges(
     mean: Tensor, sigma: Tensor, cost: Tensor, log_probability: Tensor | None, best: float
 ) -> list[float]:
-    """The log-prices, rising, at which the index of a box is the best value: the spend jumps."""
+    """Return the increasing log prices at which an index equals ``best``: the spend jumps there."""
     if best == -math.inf:
         return []
     gain = mean - best
@@ -289,10 +289,10 @@ def _least_without_excess(
     start: float,
     edges: Sequence[float],
 ) -> float:
-    """The least log-price without excess, from above; infinite where all are alike.
+    """Return the least log price without excess, from above; infinite if there is no root.
 
-    ``is_enough``, whether there is none, takes less than ``excess``; at ``edges`` there are jumps,
-    which take a search by values fifty steps.
+    ``is_enough`` (no excess) is faster than ``excess``. At ``edges`` the spend jumps; bracketing
+    them first saves Brent's method about fifty steps at a jump.
     """
     low = high = start
     step = 1.0
@@ -317,7 +317,7 @@ def _least_without_excess(
             high = low
             low, step = max(low - step, -_LARGEST_LOG), 2 * step
     root = float(brentq(excess, low, high, xtol=_TOLERANCE))
-    # Brent's method ends on either side of a jump.
+    # Brent's method may end on either side of a jump.
     step = _TOLERANCE
     while root < high and not is_enough(root):
         root, step = min(root + step, high), 2 * step
@@ -331,23 +331,23 @@ def _spend(
     log_probability: Tensor | None,
     log_price: float,
     best: float,
-    beside: float | None = None,
+    threshold: float | None = None,
 ) -> float:
-    """What is spent; or a part of it that is on the same side of ``beside``, once that is sure."""
+    """Return the expected cost, or a partial sum that is on the same side of ``threshold``."""
     log_cost = cost.log() + log_price
     if log_probability is not None:
         log_cost = log_cost - log_probability
     index, order = gittins_index_of_log_cost(mean, sigma, log_cost).sort(
         descending=True, stable=True
     )
-    worth = int((index > best).sum())
-    index, order = index[:worth], order[:worth]
+    num_opened = int((index > best).sum())
+    index, order = index[:num_opened], order[:num_opened]
     mean, width, cost = mean[order], _SQRT_2 * sigma[order], cost[order]
     counts = None if log_probability is None else log_probability[order].exp()
-    rows = min(_BLOCK_ROWS, max(1, _BLOCK_PAIRS // max(1, worth)))
+    rows = min(_BLOCK_ROWS, max(1, _BLOCK_PAIRS // max(1, num_opened)))
     spend, left = 0.0, float(cost.sum())
-    for start in range(0, worth, rows):
-        end = min(start + rows, worth)
+    for start in range(0, num_opened, rows):
+        end = min(start + rows, num_opened)
         opened = _all_below(index[start:end], mean[:end], width[:end], counts)
         spend += float(opened @ cost[start:end])
         left -= float(cost[start:end].sum())
@@ -355,13 +355,15 @@ def _spend(
         rest = float(opened[-1]) * left
         if rest <= _NEGLIGIBLE * spend:
             break
-        if beside and not spend * (1 - _TOLERANCE) <= beside <= (spend + rest) * (1 + _TOLERANCE):
+        if threshold and not spend * (1 - _TOLERANCE) <= threshold <= (spend + rest) * (
+            1 + _TOLERANCE
+        ):
             break
     return spend
 
 
 def _all_below(index: Tensor, mean: Tensor, width: Tensor, counts: Tensor | None = None) -> Tensor:
-    """For each of the last boxes, which ``index`` is of, that all boxes before it are below it."""
+    """Return, for each of the last boxes, the probability that all boxes before it are below it."""
     z = (mean - index.unsqueeze(-1)) / width
     # A known value, of zero width, is not below an index that it equals.
     z = z.nan_to_num_(nan=math.inf, posinf=math.inf, neginf=-math.inf)

@@ -1,10 +1,10 @@
-r"""Expected improvement per cost where what is in hand is uncertain, too.
+r"""Noisy expected improvement per cost: improvement over an uncertain incumbent.
 
-With noise the value :math:`f` of a point that was evaluated is not known, and improvement on its
-posterior mean counts that again at every point near it: trials are repeated next to the best one.
+With noise, the value :math:`f` of an evaluated point is uncertain. Improvement on its posterior
+mean counts this uncertainty as a gain at every point near it, so that trials repeat the best one.
 Improvement on the best of the uncertain values :math:`f(X_b)` does not (Letham, Karrer, Ottoni and
-Bakshy 2019, "Constrained Bayesian Optimization with Noisy Experiments", section 3.2). Given these
-values improvement is a closed form, and over them it is averaged, by samples that stay the same.
+Bakshy 2019, "Constrained Bayesian Optimization with Noisy Experiments", section 3.2). It has a
+closed form given these values, and is averaged over fixed samples of them.
 
 With :math:`C = L L^\top` the posterior covariance of :math:`f(X_b)`, :math:`c(x)` that of
 :math:`f(x)` with them, and standard normal numbers :math:`z`,
@@ -13,7 +13,8 @@ With :math:`C = L L^\top` the posterior covariance of :math:`f(X_b)`, :math:`c(x
     f(X_b) = \mu(X_b) + L z, \quad \mu(x \mid z) = \mu(x) + c(x)^\top L^{-\top} z, \quad
     \sigma^2(x \mid z) = \sigma^2(x) - \| L^{-1} c(x) \|^2 ,
 
-so that a sample costs a product of one row, and nothing is factored again. Without noise it is
+so that a sample costs one row of a matrix product, without another factorization. Without noise
+it is
 :math:`\log EI(x) - p \log c(x)`.
 """
 
@@ -41,40 +42,40 @@ from ax_costaware.models.factor import least, only_model
 from ax_costaware.models.posterior import ExactPosterior, FunctionalPosterior
 
 NUM_BASELINE = 128
-"""Points that may be the best one which are looked at; the others are hardly ever."""
+"""Most points of the baseline: those with the best bounds; others are hardly ever the best one."""
 
 _JITTER = 1e-8
-"""Part of the prior variance that is added to the variances of the baseline, at least."""
+"""Least jitter of the covariance of the baseline, relative to the prior variance."""
 
 _LARGEST_LOG = 500.0
-"""Logarithm of a cost, in units of the objective, above which all count as this one."""
+"""Upper bound of the log of a cost in units of the objective, so that it does not overflow."""
 
 _HALVINGS = 60
-"""Of an interval, after which it is one number."""
+"""Number of bisections of an interval, enough for double precision."""
 
 _HOPELESS = -30.0
-"""Log of an expected improvement, in prior standard deviations, below which it falls slower.
+"""Log expected improvement, in prior standard deviations, below which it is compressed.
 
-Next to the baseline, where all is known, it would be -1e5, and no search could tell the other
-points apart. Which of two points is the better one stays as it is.
+Near the baseline it would be -1e5, which hides the differences between all other points from a
+search. The compression is monotone, so the order of points stays.
 """
 
 
 def has_factor(model: Model) -> bool:
-    """Whether a model is an exact Gaussian process of one outcome, with a cached factor."""
+    """True if a model is an exact Gaussian process of one outcome, with a cached factor."""
     return ExactPosterior.try_of(model) is not None
 
 
 def has_found_noise(model: Model, times: float = 1.0) -> bool:
-    """Return whether there is more noise than the mode of its prior, which is rare without any.
+    """True if the noise is above ``times`` the mode of its prior, which is rare without noise.
 
-    Noise that is given, such as a standard error of zero, is judged by its size: the mode is that
-    of BoTorch's default prior, times the variance of the outcomes.
+    Noise that is given, such as a standard error of zero, is compared with the mode of BoTorch's
+    default prior times the variance of the outcomes.
 
     Args:
         model: A model. One whose noise has a prior without a mode counts as noisy; one that is no
             exact Gaussian process, and so has no cached factor, does not.
-        times: More than so many times the mode.
+        times: Factor on the mode.
     """
     if not has_factor(model):
         return False
@@ -92,7 +93,7 @@ def has_found_noise(model: Model, times: float = 1.0) -> bool:
 
 @takes_its_inputs
 class LogNoisyExpectedImprovementPerCost(PointwiseAcquisition):
-    r"""The logarithm of noisy expected improvement over a power of the expected cost.
+    r"""Log noisy expected improvement per power of the expected cost.
 
     Args:
         model: A fitted exact Gaussian process of one outcome.
@@ -158,7 +159,7 @@ class LogNoisyExpectedImprovementPerCost(PointwiseAcquisition):
         self.set_X_pending(X_pending)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Take pending points into the baseline; see the base class."""
+        """Add pending points to the baseline; see the base class."""
         super().set_X_pending(X_pending)
         X, may_be_best = self._evaluated, self._is_feasible
         if X_pending is not None:
@@ -193,14 +194,15 @@ class LogNoisyExpectedImprovementPerCost(PointwiseAcquisition):
         return log_cost if self._log_weight is None else log_cost - self._log_weight(points)
 
     def margin(self, X: Tensor, price: float) -> Tensor:
-        """How much better all that is in hand would have to be for a trial to be just worth it.
+        r"""Return the margin :math:`m` by which the incumbent could rise for a trial to break even.
 
-        It is what the Gittins index of a trial exceeds a certain best value by: above zero just
-        where the expected improvement per cost is above the price.
+        It solves :math:`E[(f(x) - \max f(X_b) - m)^+] = \lambda c(x)`. For a certain incumbent it
+        is the Gittins index minus the incumbent. It is positive if and only if the expected
+        improvement per cost exceeds the price.
 
         Args:
             X: ``n x d`` points.
-            price: What one unit of cost is worth, in units of the objective.
+            price: Value :math:`\lambda` of one unit of cost, in units of the objective.
 
         Returns:
             ``n`` values, in units of the objective.
@@ -211,12 +213,12 @@ class LogNoisyExpectedImprovementPerCost(PointwiseAcquisition):
         low, high = each.amin(dim=-1), each.amax(dim=-1)
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
-            is_worth = self._log_improvement(gain - middle.unsqueeze(-1), std) > log_cost
-            low, high = low.where(~is_worth, middle), high.where(is_worth, middle)
+            is_below = self._log_improvement(gain - middle.unsqueeze(-1), std) > log_cost
+            low, high = low.where(~is_below, middle), high.where(is_below, middle)
         return low
 
     def _gains(self, points: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean gains ``n x samples`` of points ``n x d``, and standard deviations ``n x 1``."""
+        """Return mean gains ``n x samples`` at points ``n x d``, and deviations ``n x 1``."""
         mean, variance, covariance = self._known(points)
         whitened = torch.linalg.solve_triangular(self._root, covariance.mT, upper=False).mT
         means = self._sign * (mean.unsqueeze(-1) + whitened @ self._z.mT)

@@ -62,7 +62,7 @@ def candidates(model: SingleTaskGP) -> Candidates:
 
 
 def gain_of(found: Candidates, landing: Tensor, z: Tensor) -> float:
-    return expected_gain(found.told(landing, z))
+    return expected_gain(found.joint_with(landing, z))
 
 
 def normal(rows: int, columns: int, seed: int = 1) -> Tensor:
@@ -168,8 +168,8 @@ def test_with_bounds_the_gain_is_an_integral_over_both_outcomes(bound: float) ->
     seen = replace(found, posterior=FunctionalPosterior.of(other))
     count = 200_000
     gain = expected_gain(
-        found.told(landing, normal(1, count)),
-        [(below(bound), seen.told(landing, normal(1, count, seed=2)))],
+        found.joint_with(landing, normal(1, count)),
+        [(below(bound), seen.joint_with(landing, normal(1, count, seed=2)))],
     )
     assert gain == pytest.approx(float(expected), rel=0.03)
     assert gain > 5e-3

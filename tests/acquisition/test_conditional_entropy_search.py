@@ -255,7 +255,7 @@ def test_information_per_cost(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_pending_queries_are_believed_at_their_mean(name: str) -> None:
+def test_pending_queries_are_fantasized_at_their_mean(name: str) -> None:
     model, drawn, A = indirect_model(), samples(), queries()
     pending = torch.tensor([[0.3, 0.6], [0.8, 0.2]], dtype=torch.double)
     believed = made(name, model, *drawn, X_pending=pending)(A)

@@ -312,7 +312,7 @@ def test_expected_improvement_is_that_of_joint_samples(any_model, rule):
 
 
 @pytest.mark.parametrize("acquisition", NAMES)
-def test_pending_points_are_believed_at_their_posterior_mean(any_model, acquisition, rule):
+def test_pending_points_are_fantasized_at_their_posterior_mean(any_model, acquisition, rule):
     pending = _points(2, seed=9)
     given = _moving(rule[0], [1])
     with torch.no_grad():

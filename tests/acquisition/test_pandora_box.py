@@ -234,7 +234,7 @@ def test_a_batch_by_sequential_optimisation_spreads(name: str, model: str) -> No
     assert function.X_pending is None
 
 
-def test_a_believed_point_can_be_the_incumbent() -> None:
+def test_a_fantasized_point_can_be_the_incumbent() -> None:
     model, pending = gp(), torch.tensor([[0.4, 0.4]], dtype=torch.double)
     points = torch.rand(4, 1, D, dtype=torch.double)
     believed = float(model.posterior(pending).mean.detach())  # type: ignore[attr-defined]

@@ -39,7 +39,7 @@ def problem_of(name: str) -> tuple[Method, Problem]:
 
 
 @pytest.mark.parametrize("name", ["gittins", "log_ei_per_cost", "log_nei_per_cost", "control sets"])
-def test_what_is_under_way_is_believed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_pending_points_are_fantasized(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     method, problem = problem_of(name)
     Y = torch.tensor([[trial.outcome] for trial in problem.observed], dtype=torch.double)
     model: Model = saas_model(monkeypatch, problem.evaluated, Y)

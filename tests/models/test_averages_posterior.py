@@ -168,7 +168,7 @@ def test_queries_and_points_may_be_in_single_precision(
         torch.testing.assert_close(found, expected)
 
 
-def test_pending_queries_are_believed_at_their_mean() -> None:
+def test_pending_queries_are_fantasized_at_their_mean() -> None:
     model = model_of(gaussian(), rbf())
     pending = torch.tensor([[0.5, 0.5], [0.1, 0.9]], dtype=torch.double)
     posterior = ExactPosterior.of(model, X_pending=pending)

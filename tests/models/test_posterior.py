@@ -114,7 +114,7 @@ def test_what_is_known_without_data_has_a_standard_deviation_with_a_gradient() -
 
 
 @pytest.mark.parametrize("name", ["default", "fixed noise", "inputs", "list"])
-def test_pending_points_are_believed_at_their_mean(name: str) -> None:
+def test_pending_points_are_fantasized_at_their_mean(name: str) -> None:
     """The mean stays, and the variance is that of a model which was conditioned on them."""
     model = exact_models()[name]
     pending = torch.rand(2, D, dtype=torch.double) + 0.5

@@ -74,7 +74,7 @@ def test_gradients_against_differences() -> None:
     assert torch.autograd.gradcheck(lambda X: tuple(now.compared_with(points()[4])(X)), (x,))
 
 
-def test_pending_points_are_believed_at_their_mean() -> None:
+def test_pending_points_are_fantasized_at_their_mean() -> None:
     gp = model("default")
     pending = torch.cat([points()[:2], torch.full((2, 1), NOW, dtype=torch.double)], dim=-1)
     mean, variance = ExactPosterior.of(gp).at_time(NOW)(points())
