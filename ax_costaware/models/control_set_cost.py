@@ -1,10 +1,14 @@
-"""What a trial of one control set costs, depending on the values only where the costs show it.
+"""Learned cost of a trial of one control set, with model selection.
 
-Three descriptions of the reported costs compete: that they scatter about a constant, that their
-logarithm is linear in the controlled values, and that it is a Gaussian process of them
-(``LogNormalCostModel``). They are compared by what each says of every cost from the others, the
-leave-one-out log predictive density (Rasmussen and Williams 2006, *Gaussian Processes for Machine
-Learning*, section 5.4.2) of the cost's logarithm. Costs are in the user's own unit.
+There are three models of the reported costs:
+
+- a constant;
+- a logarithm that is linear in the controlled values;
+- a logarithm that is a Gaussian process of them (``LogNormalCostModel``).
+
+They are compared by the leave-one-out log predictive density of the cost's logarithm (Rasmussen and
+Williams 2006, *Gaussian Processes for Machine Learning*, section 5.4.2). Costs are in the user's
+unit.
 """
 
 from __future__ import annotations
@@ -26,31 +30,35 @@ from ax_costaware.models.log_normal_cost import (
 )
 
 ControlSetCostKind: TypeAlias = Literal["constant", "linear", "gp"]
-"""A constant, or a ``LogNormalCostModel`` of one of its kinds."""
+"""A constant, or a kind of ``LogNormalCostModel``."""
 
-# A constant that fits equal costs exactly is certain, but not infinitely so.
+# Variance of a constant that fits equal costs exactly, so that its log density is finite.
 _LEAST_VARIANCE = 1e-20
 
 
 def least_gain(kind: CostKind, num_inputs: int) -> float:
-    """Return the gain in nats over a constant, on costs left out, that a model has to have.
+    """Return the gain in leave-one-out log density over a constant that a model needs, in nats.
 
-    The hyperparameters of a richer model have seen the costs that are left out, so that on noise
-    alone it seems to gain something: in simulations of log-normal scatter (``d`` up to 6, ``n`` up
-    to 40) less than 2 nats for a line and less than ``3 + d`` for a Gaussian process with its ``d``
-    length-scales, in nine cases of ten.
+    Hyperparameters are fitted to all costs, including those left out, so that a richer model seems
+    to gain on pure noise. In simulations of log-normal scatter (``d`` up to 6, ``n`` up to 40) that
+    gain was, in nine cases of ten, below 2 nats for a line and below ``3 + d`` for a Gaussian
+    process with ``d`` length-scales.
     """
     return 2.0 if kind == "linear" else 3.0 + num_inputs
 
 
 class ControlSetCostModel:
-    """The expected cost of a trial of one control set.
+    """Expected cost of a trial of one control set.
 
-    A known fixed part is taken off first; what is left is modelled. With ``kind="auto"`` the cost
-    counts as a constant unless there are at least ``2 (d + 1) + 2`` costs and a richer model is
-    clearly better: its leave-one-out log predictive density is higher by more than 2 nats for
-    ``"linear"`` and ``3 + d`` for ``"gp"``, and by more than one standard error of the difference.
-    Of two that are, the one with more to spare is taken.
+    A known fixed part is subtracted, and the rest is modelled. With ``kind="auto"`` the cost is a
+    constant unless a richer model is clearly better:
+
+    - there are at least ``2 (d + 1) + 2`` costs;
+    - its leave-one-out log density is higher by more than 2 nats for ``"linear"``, or ``3 + d`` for
+      ``"gp"``;
+    - the difference is larger than its standard error.
+
+    If both are, the one that exceeds its threshold by more is taken.
 
     Args:
         X: ``n x d`` controlled values of past trials in the model's space, ``n >= 1``.
@@ -65,7 +73,7 @@ class ControlSetCostModel:
     """
 
     kind: ControlSetCostKind
-    """Which description is used."""
+    """The model in use."""
 
     def __init__(
         self,
@@ -115,7 +123,7 @@ class ControlSetCostModel:
 
 
 def _clearly_better(X: Tensor, cost: Tensor, bounds: Tensor | None) -> LogNormalCostModel | None:
-    """The richer model that predicts costs left out clearly better than a constant, if any."""
+    """Return the richer model that predicts left-out costs clearly better than a constant."""
     n, d = X.shape
     if n < 2 * (d + 1) + 2:
         return None
@@ -134,7 +142,7 @@ def _clearly_better(X: Tensor, cost: Tensor, bounds: Tensor | None) -> LogNormal
 
 
 def _constant_leave_one_out(log_cost: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance of each log cost from the others, the scatter being that of all of them."""
+    """Return mean and variance of each log cost from the others, with the variance of all."""
     n = len(log_cost)
     variance = log_cost.var().clamp_min(_LEAST_VARIANCE)
     others = (log_cost.sum() - log_cost) / (n - 1)

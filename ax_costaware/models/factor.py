@@ -1,13 +1,13 @@
 r"""Training data of an exact GP with the Cholesky factor of their covariance.
 
-``Model.posterior`` rebuilds lazy tensors and wrappers on every call. An acquisition search that
-evaluates the same posterior thousands of times only needs the training inputs, the Cholesky factor
-of :math:`K + \Sigma` and :math:`\alpha = (K + \Sigma)^{-1} (y - m)`. ``GPFactor`` reads
-them once from a BoTorch model, in double precision or whatever the model uses, and works in the
-space after the model's input transform. ``ExactPosterior`` reads it.
+``Model.posterior`` rebuilds lazy tensors and wrappers on every call. An optimizer that evaluates
+the same posterior thousands of times needs only the training inputs, the Cholesky factor of
+:math:`K + \Sigma`, and :math:`\alpha = (K + \Sigma)^{-1} (y - m)`. ``GPFactor`` reads them once
+from a BoTorch model, in the model's precision, in the space after its input transform.
+``ExactPosterior`` uses it.
 
-Units: ``mean`` and ``variance`` are those of ``model.posterior`` after the posterior transform,
-that is, the outcome transform is undone and minimisation is already turned into maximisation.
+Means and variances are those of ``model.posterior`` after the posterior transform: the outcome
+transform is undone, and minimization is turned into maximization.
 """
 
 from __future__ import annotations
@@ -43,16 +43,17 @@ from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.models.kernels import FixedKernel, SeparableKernel
 
 _LEAST_VARIANCE = 1e-12
-"""Variances are kept above this part of the prior variance: the root has a gradient there."""
+"""Lower limit of variances, relative to the prior variance, so that the square root has a finite
+gradient."""
 
 
 def least(like: Tensor) -> float:
-    """The least variance: that of a linear kernel at zero is none, and the root has a gradient."""
+    """Return the absolute lower limit of variances, for a linear kernel with prior variance 0."""
     return torch.finfo(like.dtype).tiny * 1e8
 
 
 def only_model(model: Model) -> Model:
-    """The model of a ``ModelListGP`` of one; any other model itself."""
+    """Return the model of a ``ModelListGP`` of one; any other model itself."""
     if isinstance(model, ModelListGP) and len(model.models) == 1:
         return cast(Model, model.models[0])
     return model
@@ -119,19 +120,21 @@ class GPFactor:
 
         Args:
             model: A fitted ``SingleTaskGP``, or a ``ModelListGP`` of one.
-            posterior_transform: A ``ScalarizedPosteriorTransform`` (Ax's way to say "minimise").
+            posterior_transform: A ``ScalarizedPosteriorTransform``, with which Ax minimizes.
             X_pending: ``m x d`` pending points, fantasized at the posterior mean with the mean
-                noise variance (Kriging believer). That is the exact expectation over fantasies
-                of any acquisition function that is linear in the posterior mean and otherwise
-                reads the posterior variance only.
-            noise_pending: ``m`` noise variances of them on the latent scale, in place of the mean.
+                noise variance (Kriging believer). That is the exact expectation over fantasies of
+                any acquisition function that is linear in the posterior mean and otherwise depends
+                on the posterior variance only.
+            noise_pending: ``m`` noise variances of them on the latent scale; None for the mean.
 
         Returns:
-            The factor, or ``None`` where the model is not an exact, unbatched,
-            single-output GP with observations, a constant mean, a Gaussian likelihood, an affine
-            outcome transform and an input transform that makes one point of one, or its class has
-            a ``posterior`` or a ``forward`` of its own: such a model is to be asked through
-            ``model.posterior``.
+            The factor, or None if ``model.posterior`` is needed. The model has to be an exact,
+            unbatched, single-output GP with
+
+            - observations, a constant mean, and a Gaussian likelihood;
+            - an affine outcome transform or none;
+            - an input transform that keeps the number of points, or none;
+            - BoTorch's ``posterior`` and ``forward``.
         """
         model = only_model(model)
         affine = _affine_transform(model, posterior_transform)
@@ -203,49 +206,49 @@ class GPFactor:
 
     @_kept
     def prior(self) -> FixedKernel | SeparableKernel:
-        """The latent prior covariance of transformed points."""
+        """Latent prior covariance of transformed points."""
         return self.separable or FixedKernel(self.kernel, self.num_inputs)
 
     @_kept
     def covariance(self) -> Tensor:
-        """The ``n x n`` prior covariance of the noisy training targets."""
+        """Prior covariance of the noisy training targets, ``n x n``."""
         with torch.no_grad():
             covariance: Tensor = self.kernel(self.X).to_dense() + torch.diag_embed(self.noise)
             return covariance
 
     @_kept
     def cholesky(self) -> Tensor:
-        """The lower ``n x n`` Cholesky factor of ``covariance``."""
+        """Lower Cholesky factor of ``covariance``, ``n x n``."""
         factor: Tensor = psd_safe_cholesky(self.covariance)
         return factor
 
     @_kept
     def alpha(self) -> Tensor:
-        """The ``n``-tensor ``(K + noise)^-1 (y - m)``."""
+        """``(K + noise)^-1 (y - m)``, ``n``."""
         return torch.cholesky_solve(self.y.unsqueeze(-1), self.cholesky).squeeze(-1)
 
     @_kept
     def inverse(self) -> Tensor:
-        """The ``n x n`` matrix ``(K + noise)^-1``."""
+        """``(K + noise)^-1``, ``n x n``."""
         return torch.cholesky_inverse(self.cholesky)
 
     @_kept
     def root(self) -> Tensor:
-        """The ``n x n`` root of ``inverse`` that whitens: see ``variance_of``."""
+        """Whitening root of ``inverse``, ``n x n``: ``root @ root.T == inverse``."""
         identity = torch.eye(len(self.X)).to(self.X)
         root: Tensor = torch.linalg.solve_triangular(self.cholesky, identity, upper=False)
         return root.T.contiguous()
 
     def outcome(self, latent: Tensor) -> Tensor:
-        """Return values in the posterior's units, from the latent function minus its prior mean."""
+        """Return values in the posterior's unit from latent values minus the prior mean."""
         return self.offset + self.scale * (self.prior_mean + latent)
 
     def mean_of(self, covariance: Tensor) -> Tensor:
-        """Posterior means, ``...``, from latent prior covariances with the data, ``... x n``."""
+        """Return posterior means, ``...``, from latent prior covariances with the data."""
         return self.outcome(covariance @ self.alpha)
 
     def variance_of(self, whitened: Tensor, prior: Tensor) -> Tensor:
-        """Posterior variances, not below a small part of the prior ones.
+        """Return posterior variances, ``...``, clamped at a small part of the prior variances.
 
         Args:
             whitened: Latent prior covariances with the data times ``root``, ``... x n``.
@@ -256,23 +259,23 @@ class GPFactor:
         return self.scale.square() * variance
 
     def moments_of(self, covariance: Tensor, prior: Tensor) -> tuple[Tensor, Tensor]:
-        """Posterior means and variances; arguments as of ``mean_of`` and ``variance_of``."""
+        """Return posterior means and variances; see ``mean_of`` and ``variance_of``."""
         return self.mean_of(covariance), self.variance_of(covariance @ self.root, prior)
 
     def covariance_of(self, left: Tensor, right: Tensor, prior: Tensor) -> Tensor:
-        """Posterior covariances, ``p x q``, from whitened rows ``p x n`` and ``q x n``."""
+        """Return posterior covariances, ``p x q``, from whitened rows ``p x n`` and ``q x n``."""
         return self.scale.square() * (prior - left @ right.mT)
 
     @property
     def num_inputs(self) -> int:
-        """The number ``d`` of input columns."""
+        """Number of input columns, ``d``."""
         return self.X.shape[-1]
 
 
 def _affine_transform(
     model: Model, posterior_transform: PosteriorTransform | None
 ) -> tuple[Tensor, Tensor] | None:
-    """``(scale, offset)`` from the latent GP to the transformed posterior, if it is affine."""
+    """Return ``(scale, offset)`` from the latent GP to the posterior; None if not affine."""
     scale, offset = torch.ones(()), torch.zeros(())
     outcome: OutcomeTransform | None = getattr(model, "outcome_transform", None)
     if outcome is not None:
@@ -308,7 +311,7 @@ def is_made_of(transform: InputTransform | None, kinds: Sequence[type[InputTrans
 
 
 def untransformed(transform: InputTransform | None, X: Tensor) -> Tensor:
-    """Training inputs as they were given, but for what was rounded, from transformed ones."""
+    """Return training inputs in raw units from transformed ones; rounding is not undone."""
     if isinstance(transform, ChainedInputTransform):
         for part in reversed(list(transform.values())):
             X = untransformed(cast(InputTransform, part), X)
@@ -319,7 +322,7 @@ def untransformed(transform: InputTransform | None, X: Tensor) -> Tensor:
 
 
 def information_gain(model: Model) -> float:
-    r"""The information that the training data of an exact GP carry about the function, in nats.
+    r"""Return the information of the training data of an exact GP about the function, in nats.
 
     Args:
         model: An exact GP that ``GPFactor`` can read.

@@ -1,22 +1,26 @@
 r"""Linear functionals of a function, and their covariances under a kernel.
 
-A functional is the value at a point or an average. An average :math:`g = \sum_j w_j f(x_j)` is
-linear in :math:`f`, so that :math:`\mathrm{Cov}[g, g'] = \sum_{jj'} w_j w'_{j'} k(x_j, x'_{j'})`.
-How that sum is best computed depends on the nodes. With independent columns and a
-squared-exponential kernel it is a product of one-dimensional sums, and in one dimension such a
-kernel is a short sum of cosines to rounding, so that averages of these are all it takes, not pairs
-of nodes. With nodes that all averages share it is a product of matrices. Functionals over normal
-laws of dependent columns take no nodes, and are exact however short the length-scales are: with
-means :math:`m, m'`, covariances :math:`\Sigma, \Sigma'` and squared length-scales :math:`\Lambda =
-\mathrm{diag}(\ell^2)`,
+A functional is the value at a point or an average. An average :math:`g = \sum_j w_j f(x_j)` has
 
-.. math:: \mathrm{Cov}[g, g'] = s \, |\Lambda|^{1/2} |M|^{-1/2}
-   \exp(-\tfrac{1}{2} (m - m')^T M^{-1} (m - m')), \quad M = \Lambda + \Sigma + \Sigma'.
+.. math:: \mathrm{Cov}[g, g'] = \sum_{jj'} w_j w'_{j'} k(x_j, x'_{j'}).
 
-Else the nodes of every pair of averages are taken together. Points, where the function counts
-itself, are a kind of their own, with which all others have covariances.
+Each class computes that sum in another way:
 
-Nodes are in the kernel's input space here, after the transform of the inputs.
+- ``Points``: values at points, which have covariances with all other kinds.
+- ``ColumnAverages``: independent columns and a squared-exponential kernel. The sum is a product of
+  one-dimensional sums. In one dimension the kernel is a short sum of cosines to rounding, so that
+  averages of cosines replace pairs of nodes.
+- ``SharedAverages``: the same nodes for all averages. The sum is a product of matrices.
+- ``GaussianAverages``: normal distributions of dependent columns and a squared-exponential kernel.
+  With means :math:`m, m'`, covariances :math:`\Sigma, \Sigma'`, and squared length-scales
+  :math:`\Lambda = \mathrm{diag}(\ell^2)` the closed form is exact for any length-scales:
+
+  .. math:: \mathrm{Cov}[g, g'] = s \, |\Lambda|^{1/2} |M|^{-1/2}
+     \exp(-\tfrac{1}{2} (m - m')^T M^{-1} (m - m')), \quad M = \Lambda + \Sigma + \Sigma'.
+
+- ``JointAverages``: any nodes and any kernel, by all pairs of nodes.
+
+Nodes are in the kernel's input space, after the transform of the inputs.
 """
 
 from __future__ import annotations
@@ -42,15 +46,15 @@ from ax_costaware.models.kernels import (
 )
 
 PriorKernel: TypeAlias = Kernel | FixedKernel | SeparableKernel
-"""Prior covariance of the function; averages take a GPyTorch kernel."""
+"""Prior covariance of the function; averages need a GPyTorch kernel."""
 
-_LEAST_SPREAD = 1e-10
-"""The least variance of the function about an average, in prior variances: the root has a gradient
-there."""
+_MIN_SPREAD = 1e-10
+"""Lower limit of the variance of the function about an average, relative to the prior variance, so
+that its square root has a finite gradient."""
 
 _FAR = 100.0
-"""Means that are farther apart than this, in length-scales, are subtracted from each other: their
-squared distances from sums and products of their own would lose digits."""
+"""Distance of means, in length-scales, above which squared distances are computed from differences:
+the expanded square would lose digits."""
 
 
 class Functionals(ABC):
@@ -90,7 +94,7 @@ class Points(Functionals):
     """The points, ``... x n x d``."""
 
     factors: Tensor | None = None
-    """What the values of observed points are multiplied by, ``n``; None: they are not."""
+    """Factors of the values at the points, ``n``, such as a decay over time; None for ones."""
 
     def covariance(self, other: Functionals, kernel: PriorKernel) -> Tensor:
         """Return the kernel between points, or the covariances of averages with these points."""
@@ -112,7 +116,7 @@ class Points(Functionals):
 
     @cached_property
     def columns(self) -> ColumnAverages:
-        """The points as averages over columns of one node."""
+        """Points as averages with one node per column."""
         nodes = self.nodes.unsqueeze(-2)
         return ColumnAverages(nodes, torch.ones_like(nodes))
 
@@ -136,7 +140,7 @@ class ColumnAverages(Functionals):
 
     @cached_property
     def rules(self) -> ColumnRules:
-        """Rules of the columns; equal ones are kept once."""
+        """Distinct rules of the columns."""
         return ColumnRules.of(self.nodes.movedim(-1, 0), self.weights.movedim(-1, 0))
 
     def variance(self, kernel: Kernel) -> Tensor:
@@ -145,7 +149,7 @@ class ColumnAverages(Functionals):
         return math.prod(columns.unbind(), start=outputscale(kernel))
 
     def features(self, kernel: Kernel, features: KernelFeatureMap) -> Tensor:
-        """Return products over the columns of complex waves."""
+        """Return averaged features, as products over the columns of averaged complex waves."""
         rules, scales = self.rules, lengthscales(kernel, self.nodes.shape[-1])
         nodes = rules.nodes / scales.reshape(-1, *[1] * (rules.nodes.ndim - 1))
         columns = []
@@ -172,7 +176,7 @@ class JointAverages(Functionals):
     """Their weights, ``... x n x J``."""
 
     def covariance(self, other: Functionals, kernel: Kernel) -> Tensor:
-        """Return sums over all pairs of nodes, in chunks that are checkpointed."""
+        """Return sums over all pairs of nodes, in checkpointed chunks to limit the memory."""
         if isinstance(other, Points):
             right, w = other.nodes, torch.ones_like(other.nodes[..., :1])
         else:
@@ -187,7 +191,7 @@ class JointAverages(Functionals):
             averaged: Tensor = (pairs * weights.unsqueeze(-1)).sum(dim=-2)
             return averaged
 
-        # Of one average with all the others, of all batches.
+        # Entries of one average with all others, over all batches.
         entries = self.weights.numel() // max(1, self.weights.shape[-2]) * right.shape[-2]
         rows = max(1, MOST_ENTRIES // max(1, entries))
         blocks = [
@@ -225,7 +229,7 @@ class SharedAverages(Functionals):
     """Errors of the weights, ``... x n x r``: see ``SharedNodes``."""
 
     gram: Tensor | None = None
-    """The covariance of the nodes under a kernel that stays, ``M x M``; None to compute it."""
+    """Cached covariance of the nodes, ``M x M``, for a fixed kernel; None to compute it."""
 
     def covariance(self, other: Functionals, kernel: Kernel) -> Tensor:
         """Return products of the weights with the covariance of the nodes."""
@@ -245,41 +249,40 @@ class SharedAverages(Functionals):
 
     @cached_property
     def _products(self) -> Tensor:
-        """The covariance of the nodes times the weights, ``M x n``."""
+        """Covariance of the nodes times the weights, ``M x n``."""
         assert self.gram is not None
         return self.gram @ self.weights.mT
 
     @cached_property
     def function_errors(self) -> Tensor:
-        """The weights' errors in the unit of the function, see ``scaled_errors``."""
+        """Errors of the weights in the unit of the function, see ``scaled_errors``."""
         assert self.gram is not None
         return self.scaled_errors(self.gram)
 
     def prepare(self) -> None:
-        """Compute now what other averages take of these, under the present gradient mode."""
+        """Compute the cached properties now, under the current gradient mode."""
         _ = self._products
         if self.errors is not None:
             _ = self.function_errors
 
     def scaled_errors(self, nodes: Tensor) -> Tensor:
-        """The weights' errors in the unit of the function, ``... x n x r``.
+        """Return the errors of the weights in the unit of the function, ``... x n x r``.
 
-        A point drawn from the law of a query differs from the average by as much as the function
-        varies there; an average over pairs has the error of a mean of such points.
+        A point drawn from the distribution of a query differs from the average by the standard
+        deviation of the function under the distribution. A weighted average of sampled points has
+        the standard error of such a mean.
 
         Args:
-            nodes: The covariance of the function at the nodes, ``M x M``.
+            nodes: Covariance of the function at the nodes, ``M x M``.
         """
         assert self.errors is not None
-        # How much the function varies under the law is asked of weights that are one.
+        # Variance of the function under the distribution, for which weights have to be >= 0.
         positive = self.weights.clamp_min(0.0)
-        law = positive / positive.sum(dim=-1, keepdim=True).clamp_min(_LEAST_SPREAD)
-        average = ((law @ nodes) * law).sum(dim=-1)
-        single = law @ nodes.diagonal(dim1=-2, dim2=-1)
-        about = (single - average).clamp_min(
-            _LEAST_SPREAD * float(nodes.detach().diagonal().mean())
-        )
-        return self.errors * about.sqrt().unsqueeze(-1)
+        probabilities = positive / positive.sum(dim=-1, keepdim=True).clamp_min(_MIN_SPREAD)
+        average = ((probabilities @ nodes) * probabilities).sum(dim=-1)
+        single = probabilities @ nodes.diagonal(dim1=-2, dim2=-1)
+        spread = (single - average).clamp_min(_MIN_SPREAD * float(nodes.detach().diagonal().mean()))
+        return self.errors * spread.sqrt().unsqueeze(-1)
 
     def variance(self, kernel: Kernel) -> Tensor:
         """Return quadratic forms of the weights with the covariance of the nodes."""
@@ -343,7 +346,7 @@ class GaussianAverages(Functionals):
             and not self.covariance_matrix.requires_grad
             and bool(((self.means.amax(dim=0) - self.means.amin(dim=0)) / longer).max() <= _FAR)
         ):
-            # Independent columns: longer length-scales, and less height.
+            # With independent columns this is a kernel with longer length-scales and less height.
             height = outputscale(kernel) * (own / longer).prod()
             return height * correlation(self.means, longer, squared_exponential)
         return self._covariance(other.means, kernel, 2)
@@ -355,17 +358,17 @@ class GaussianAverages(Functionals):
             torch.linalg.solve_triangular(factor, means.mT, upper=False).mT
             for means in (self.means, others)
         )
-        # Differences, not products: means may be very many length-scales apart.
+        # By differences: the expanded square loses digits for means many length-scales apart.
         squares = torch.cdist(left, right, compute_mode="donot_use_mm_for_euclid_dist").square()
         return height * squares.mul(-0.5).exp()
 
     def variance(self, kernel: Kernel) -> Tensor:
-        """Return the value at no distance, with both covariances added."""
+        """Return the covariance at distance zero."""
         _, height = self._factor(kernel, 2)
         return height.expand(self.means.shape[:-1])
 
     def features(self, kernel: Kernel, features: KernelFeatureMap) -> Tensor:
-        """Return averages of sines and cosines, which a normal distribution damps."""
+        """Return averages of sines and cosines: these times ``exp(-w' S w / 2)``."""
         scaled = features.weight / lengthscales(kernel, self.means.shape[-1])
         angles = self.means @ scaled.mT
         damping = (scaled @ self.covariance_matrix * scaled).sum(dim=-1).mul(-0.5).exp()

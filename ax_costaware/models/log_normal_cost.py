@@ -1,11 +1,11 @@
-r"""What a trial will cost, learned from what trials have cost.
+r"""Log-normal model of the cost of trials, learned from reported costs.
 
-The logarithm of the cost is modelled, so that costs are positive and errors relative: a trial at x
-costs :math:`c \sim \mathrm{LogNormal}(m(x), s^2(x))`, on average
+The logarithm of the cost is modelled, so that costs are positive and errors are relative. A trial
+at x costs :math:`c \sim \mathrm{LogNormal}(m(x), s^2(x))`, with the mean
 :math:`E[c] = \exp(m + s^2 / 2)`, as in the section on unknown costs of Xie et al. 2024,
-*Cost-aware Bayesian Optimization via the Pandora's Box Gittins Index*. The linear model is the
-low-variance one: Lee et al. 2020, *Cost-aware Bayesian Optimization*, find that costs are often
-predicted better by a linear model of the logarithm than by a GP. Costs are in the user's own unit.
+*Cost-aware Bayesian Optimization via the Pandora's Box Gittins Index*. The linear model has less
+variance: Lee et al. 2020, *Cost-aware Bayesian Optimization*, find that a linear model of the
+logarithm often predicts costs better than a GP. Costs are in the user's unit.
 """
 
 from __future__ import annotations
@@ -37,48 +37,47 @@ from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikeli
 from ax_costaware.models.posterior import ExactPosterior
 
 CostKind: TypeAlias = Literal["gp", "linear", "trend"]
-"""A Gaussian process on the logarithm of the cost, a Bayesian linear regression, or their sum."""
+"""A Gaussian process of the log cost, a Bayesian linear regression, or their sum."""
 
 
 _TARGET_DECIMALS = 10
-"""Digits after the point that are kept of centred and scaled logarithms of the costs."""
+"""Decimals of the standardized log costs."""
 
 _LEAST_LOG = math.log(1e-9)
-"""Logarithm of the least cost that is told from none, as a part of the largest: the logarithm of
-what was free but for a rounding error would be all that the model sees."""
+"""Logarithm of the smallest cost relative to the largest. Rounding errors of a cost of zero would
+otherwise dominate the fit."""
 
 
 class LogNormalCostModel:
-    """Model of the cost of a trial, log-normal, fitted to observed costs.
+    """Log-normal model of the cost of a trial, fitted to observed costs.
 
-    Logarithms are centred and divided by a standard deviation that counts one observation more, a
-    factor of e away from the mean. It keeps the model honest where there is one cost only, or a few
-    that happen to agree, and hardly matters once there are many: with one cost the median is that
-    cost everywhere, and the spread about a factor of e. A cost below a billionth of the largest
-    counts as a billionth. Fits are deterministic.
+    Log costs are standardized with the standard deviation of the data and one more observation, a
+    factor of e away from the mean. With one cost the median is that cost everywhere, with a spread
+    of about a factor of e. A few equal costs do not make the model certain, and with many costs the
+    added observation hardly matters. A cost below a billionth of the largest counts as a billionth.
+    Fits are deterministic.
 
     Args:
         X: ``n x d`` inputs of past trials, at least one; a row may be repeated.
         cost: ``n`` costs of these trials.
         kind: ``"gp"`` for a Matern 5/2 kernel with a length-scale per input; ``"linear"`` for a
-            regression on the inputs; ``"trend"`` for the sum of both, by which costs go on as they
-            have risen where nothing was tried, and not back to their mean. Priors are BoTorch's,
-            and for the slopes of the regression one under which costs vary over the bounds as much
-            as the observed ones.
+            regression on the inputs; ``"trend"`` for the sum of both, which extrapolates the trend
+            of the costs instead of returning to their mean. Priors are BoTorch's. Under the prior
+            of the slopes, costs vary over the bounds as much as the observed ones.
         bounds: ``2 x d`` lower and upper bounds of the inputs, which scale them; the range of ``X``
-            where not given. A column of no width counts as one of width one.
-        choices: The columns of each one-hot choice: of a trend these share a length-scale, and have
+            by default. A column of width zero counts as one of width one.
+        choices: The columns of each one-hot choice. In a trend they share a length-scale, and have
             no slopes.
 
     Raises:
-        InputError: If a cost is zero, negative, infinite or NaN, which is named with its row; if an
-            input is not finite; for wrong shapes, bounds or kinds.
+        InputError: If a cost is not a finite number > 0, with its row; if an input is not finite;
+            or if shapes, bounds or ``kind`` are wrong.
     """
 
     kind: CostKind
-    """Which model it is."""
+    """The kind of model."""
 
-    # With gradients, also where the user keeps none: it is fitted here.
+    # Fitting needs gradients, also if the caller is in inference mode.
     @torch.inference_mode(False)
     def __init__(
         self,
@@ -95,11 +94,11 @@ class LogNormalCostModel:
         self._center = log_cost.mean()
         self._scale = (((log_cost - self._center).square().sum() + 1.0) / n).sqrt()
         scaled = ((log_cost - self._center) / self._scale).unsqueeze(-1)
-        # Rounding that depends on the unit of cost would be magnified by the fit.
+        # The fit magnifies rounding errors, which depend on the unit of cost: round them off.
         targets = scaled.round(decimals=_TARGET_DECIMALS)
         box = widened(inputs, bounds)
         model = _regression(kind, inputs, targets, box, choices)
-        # A fit that fails is tried again from random hyperparameters.
+        # A failed fit is retried from random hyperparameters, which are seeded here.
         with manual_seed(0):
             fit_gpytorch_mll(DenseMarginalLogLikelihood(model.likelihood, model))
         model.requires_grad_(False)
@@ -126,17 +125,17 @@ class LogNormalCostModel:
         return _as_given(X, mean), _as_given(X, variance + self._scatter)
 
     def _moments(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and variance, as double, of the regression's value at ``batch_shape x d`` inputs."""
+        """Return mean and variance, in double, of the regression at ``batch_shape x d`` inputs."""
         check_width(X, self._num_inputs)
         mean, variance = self._posterior(X.double())
         return self._center + self._scale * mean, self._scale.square() * variance
 
     def log_cost(self, X: Tensor, trial: TrialContext = ANY_TRIAL) -> Tensor:
-        """The natural logarithm of ``expected_cost``, where that may be too large for a float.
+        """Return the natural logarithm of ``expected_cost``, which does not overflow.
 
         Args:
             X: ``batch_shape x d`` inputs.
-            trial: What else costs may depend on, see ``CostModel``; these do not.
+            trial: Context of the trial, see ``CostModel``; ignored.
 
         Returns:
             A tensor of shape ``batch_shape``, differentiable in ``X``.
@@ -162,12 +161,12 @@ class LogNormalCostModel:
         return self.log_cost(X).exp()
 
     def expected_cost_error(self, X: Tensor) -> Tensor:
-        r"""The standard error of ``expected_cost``, in the unit of the observed costs.
+        r"""Return the standard error of ``expected_cost``, in the unit of the observed costs.
 
         With the fitted noise :math:`\tau^2`, the expected cost given the regression's value
-        :math:`h \sim N(m, v)` at a point is :math:`\exp(h + \tau^2 / 2)`, which is log-normal: its
-        standard deviation is its mean times :math:`\sqrt{e^v - 1}`. The scatter of costs from
-        trial to trial is not part of it.
+        :math:`h \sim N(m, v)` at a point is :math:`\exp(h + \tau^2 / 2)`. It is log-normal with a
+        standard deviation of its mean times :math:`\sqrt{e^v - 1}`. The scatter of costs from trial
+        to trial is not included.
 
         Args:
             X: ``batch_shape x d`` inputs.
@@ -185,12 +184,12 @@ class LogNormalCostModel:
     def leave_one_out(self) -> tuple[Tensor, Tensor]:
         """Return the leave-one-out moments of the logarithm of each trial's cost.
 
-        The hyperparameters stay those of the fit to all trials. Source: Rasmussen and Williams
-        2006, *Gaussian Processes for Machine Learning*, equation 5.12.
+        Hyperparameters are those of the fit to all trials (Rasmussen and Williams 2006, *Gaussian
+        Processes for Machine Learning*, equation 5.12).
 
         Returns:
-            Mean and variance, each ``n``, of the natural logarithm of the costs; the variance
-            counts the scatter from trial to trial.
+            Mean and variance, each ``n``, of the natural logarithm of the costs. The variance
+            includes the scatter from trial to trial.
         """
         factor = self._posterior.factor
         precision = factor.inverse.diagonal()
@@ -230,10 +229,10 @@ def _regression(
     return SingleTaskGP(
         X,
         y,
-        # In this order: a low-rank term that is added to another one makes that be factorised.
+        # In this order: GPyTorch would factorize a dense kernel with a low-rank one added to it.
         covar_module=slopes + intercept,
         mean_module=ZeroMean(),
-        # A prior that leaves the noise open: it is also what a line cannot explain.
+        # A wide prior of the noise, which also covers what a line cannot explain.
         likelihood=get_gaussian_likelihood_with_gamma_prior(),
         outcome_transform=None,
         input_transform=Normalize(d, bounds=bounds, center=0.0),
@@ -251,7 +250,7 @@ def _slopes(columns: Sequence[int], d: int) -> Kernel:
     return slopes
 
 
-# Functions of the module, where GPyTorch would take lambdas: a model with them can be pickled.
+# Module-level functions instead of lambdas, so that the model can be pickled.
 def _variance(slopes: LinearKernel) -> Tensor:
     variance: Tensor = slopes.variance
     return variance
@@ -262,7 +261,7 @@ def _set_variance(slopes: LinearKernel, value: Tensor) -> None:
 
 
 def _as_given(X: Tensor, values: Tensor) -> Tensor:
-    """Values in the precision of ``X``; in double where its numbers are whole."""
+    """Return values in the dtype of ``X``; in double if that is an integer type."""
     return values.to(X.dtype) if X.is_floating_point() else values
 
 

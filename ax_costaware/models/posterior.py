@@ -1,20 +1,20 @@
 r"""Posterior of linear functionals of one outcome, for inner loops.
 
-A functional is the value of a function at a point, its value at a point now where it drifts, or
-its average over a distribution (see ``functionals``). An acquisition function needs its mean and
-variance, and covariances with others, thousands of times over. ``ExactPosterior`` computes them by
-products with the cached factor of an exact GP; ``ModelPosterior`` asks any other model through
-``model.posterior``. Units are those of the posterior after the posterior transform.
+A functional is the value of a function at a point, its current value at a point if it drifts, or
+its average over a distribution (see ``functionals``). An acquisition function needs its mean, its
+variance, and covariances with others thousands of times. ``ExactPosterior`` computes them with the
+cached factor of an exact GP. ``ModelPosterior`` calls ``model.posterior`` of any other model. Units
+are those of the posterior after the posterior transform.
 
-What the rows of a tensor stand for belongs to the posterior: points, or queries of a
-``ConditionalMeanProcess``, whose averages they are. ``latent`` gives the posterior of the function
-behind averages, and ``at_time`` that of a drifting function at one time. Both share the factor.
+The posterior decides which functionals the rows of a tensor are: values at points, or averages at
+queries of a ``ConditionalMeanProcess``. ``latent`` is the posterior of the function behind
+averages, and ``at_time`` that of a drifting function at one time. Both share the factor.
 
-An expectation over inputs that are not controlled is given by nodes :math:`z_j` with weights
-:math:`w_j`, one set of nodes for each. Where the distribution of the random inputs depends on the
-controlled ones, the nodes or their weights move with the point, and nothing of a control set can be
-prepared. What is left is one matrix of covariances :math:`k_j` between the nodes of a point and the
-training inputs. With :math:`A = (K + \Sigma)^{-1}`, on the latent scale,
+An expectation over uncontrolled inputs is given by nodes :math:`z_j` with weights :math:`w_j`. If
+the distribution of the uncontrolled inputs depends on the controlled ones, nodes or weights differ
+from point to point, and nothing can be cached per control set. Each point then needs the
+covariances :math:`k_j` of its nodes with the training inputs. With
+:math:`A = (K + \Sigma)^{-1}`, on the latent scale,
 
 * :math:`\mu(z_j) = m + k_j^\top \alpha` and :math:`\sigma^2(z_j) = k(z_j, z_j) - k_j^\top A k_j`;
 * :math:`g = \sum_j w_j f(z_j)` is Gaussian with :math:`v = \sum_j w_j k_j`,
@@ -61,11 +61,11 @@ from ax_costaware.models.rowwise import remaining_variance
 from ax_costaware.models.time_varying_gp import TimeVaryingGP
 
 COARSE_NODES = 64
-"""Nodes that are enough for screening, where the best of many points are looked for."""
+"""Number of nodes to screen many points for the best ones."""
 
 
 class Spread(Enum):
-    """Which standard deviation of an expectation a criterion reads."""
+    """Standard deviation of an expectation that a criterion uses."""
 
     NONE = "none"
     FUNCTION = "function"
@@ -75,7 +75,7 @@ class Spread(Enum):
 
 
 class Comparison(NamedTuple):
-    """Posterior of functionals, and how they covary with another one."""
+    """Posterior of ``n`` functionals, with their covariances with another one."""
 
     mean: Tensor
     """Means, ``n``."""
@@ -84,22 +84,22 @@ class Comparison(NamedTuple):
     """Variances, ``n``."""
 
     covariance: Tensor
-    """Covariances with the other one, ``n``."""
+    """Posterior covariances with the other functional, ``n``."""
 
     correlation: Tensor
-    """Prior correlations with the other one, ``n``."""
+    """Prior correlations with the other functional, ``n``."""
 
 
 class FunctionalPosterior(ABC):
     """Posterior of functionals of one outcome, and of expectations over nodes."""
 
     most_nodes: ClassVar[tuple[int | None, int]] = (None, COARSE_NODES)
-    """Nodes that are enough (None for all), and those that are enough for screening."""
+    """Largest useful number of nodes (None for all), and that for screening."""
 
     @property
     @abstractmethod
     def width(self) -> int:
-        """Numbers that are held for each node of an expectation."""
+        """Numbers in memory per node of an expectation, by which points are chunked."""
 
     @staticmethod
     def of(
@@ -114,12 +114,12 @@ class FunctionalPosterior(ABC):
             posterior_transform: Applied to the posterior.
             X_pending: ``k x d`` pending points (or queries), fantasized at their posterior mean.
                 That is the exact expectation over fantasies of any function that is linear in
-                the posterior mean and otherwise reads the posterior variance only.
+                the posterior mean and otherwise depends on the posterior variance only.
 
         Raises:
             InputError: If pending queries have another number of columns.
-            UnsupportedInputError: If there are pending points, and the model neither takes
-                observations nor can be fantasised.
+            UnsupportedInputError: If there are pending points, and the model can neither be
+                conditioned nor fantasized.
         """
         exact = ExactPosterior.try_of(model, posterior_transform, X_pending)
         if exact is not None:
@@ -144,7 +144,7 @@ class FunctionalPosterior(ABC):
         return self(X)[0]
 
     def mixture(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Return mean and variance of rows ``... x d``, each ``...``; an ensemble is a mixture."""
+        """Return mean and variance of rows, each ``...``; for an ensemble those of the mixture."""
         mean, variance = self(X)
         if mean.ndim == X.ndim - 1:
             return mean, variance
@@ -152,11 +152,11 @@ class FunctionalPosterior(ABC):
 
     @abstractmethod
     def pairs(self, X: Tensor, Z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return means and variances of rows, each with another one, and their covariances.
+        """Return means, variances and covariances of pairs of rows.
 
         Args:
-            X: Rows, ``p x d``.
-            Z: The others, ``p x d``.
+            X: First rows of the pairs, ``p x d``.
+            Z: Second rows, ``p x d``.
 
         Returns:
             Means and variances, ``2 x p`` each, and covariances, ``p``.
@@ -165,12 +165,12 @@ class FunctionalPosterior(ABC):
     @property
     @abstractmethod
     def observed(self) -> Tensor:
-        """Training inputs, ``n x d``, not transformed; pending points may be among them."""
+        """Training inputs, ``n x d``, not transformed, perhaps with pending points."""
 
     @property
     @abstractmethod
     def noise(self) -> Tensor:
-        """Variance of the observation noise: what it adds to that of a point."""
+        """Variance of the observation noise."""
 
     def noise_at(self, X: Tensor) -> Tensor:
         """Return the expected noise variance of observations of rows ``... x d``, ``...``."""
@@ -185,14 +185,14 @@ class FunctionalPosterior(ABC):
         """Return mean and a standard deviation of expectations over nodes, each ``p``.
 
         Args:
-            nodes: Nodes of each, ``p x m x d``.
-            weights: Weights of the nodes that sum to one, ``p x m``.
-            spread: Which standard deviation; zeros if none.
+            nodes: Nodes of each expectation, ``p x m x d``.
+            weights: Weights of the nodes, which sum to one, ``p x m``.
+            spread: The standard deviation; ``Spread.NONE`` for zeros.
         """
 
 
 Read: TypeAlias = Callable[[Tensor], Functionals]
-"""From rows ``p x d`` in raw units to the functionals that they stand for."""
+"""Function from rows ``p x d`` in raw units to functionals."""
 
 
 class ExactPosterior(FunctionalPosterior):
@@ -201,10 +201,10 @@ class ExactPosterior(FunctionalPosterior):
     Args:
         model: The model.
         factor: Its data, and the factor of their covariance.
-        functionals: What rows stand for.
-        kernel: The prior covariance of the function.
-        data: What was observed, as functionals of the function.
-        path: A posterior sample that takes the place of the mean of expectations.
+        functionals: Function from rows to functionals.
+        kernel: Prior covariance of the function.
+        data: Observed functionals.
+        path: Posterior sample that replaces the mean in expectations; None for the mean.
     """
 
     def __init__(
@@ -247,7 +247,7 @@ class ExactPosterior(FunctionalPosterior):
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> ExactPosterior | None:
-        """Read the posterior of an exact GP, see ``of``; None of another model."""
+        """Read the posterior of an exact GP, see ``of``; None for another model."""
         model = only_model(model)
         if X_pending is not None and X_pending.shape[-2] == 0:
             X_pending = None
@@ -269,11 +269,11 @@ class ExactPosterior(FunctionalPosterior):
         return cls(model, factor, partial(_points, factor), factor.prior, Points(factor.X))
 
     def functionals(self, X: Tensor) -> Functionals:
-        """Return the functionals that rows ``... x d`` stand for, in one dimension."""
+        """Return the functionals of rows ``... x d``, flattened."""
         return self._read(X.reshape(-1, X.shape[-1]))
 
     def sampled(self, path: FourierPath) -> ExactPosterior:
-        """Return the posterior with a sample in the place of the mean of expectations."""
+        """Return the posterior with a sample instead of the mean in expectations."""
         other = copy(self)
         other.path = path
         return other
@@ -308,7 +308,7 @@ class ExactPosterior(FunctionalPosterior):
         X = self.factor.X
         with torch.no_grad():
             at_now = pad(X[:1, :-1], (0, 1), value=now)
-            # The share of each observation's covariance that is left.
+            # Decay of the covariances of observations with the function at that time.
             shares = self.model.forgetting_kernel(X, at_now).to_dense().squeeze(-1)
         read, data = partial(_points_at_time, self.factor, now), Points(X, shares)
         kernel = FixedKernel(self.model.spatial_kernel, X.shape[-1])
@@ -345,10 +345,10 @@ class ExactPosterior(FunctionalPosterior):
         return mean, variance, factor.scale.square() * covariance
 
     def joint_with(self, others: Functionals) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
-        """Return a function of rows ``... x d`` that also gives covariances with ``q`` functionals.
+        """Return the joint posterior with ``q`` functionals as a function of rows ``... x d``.
 
         Args:
-            others: The functionals, whose part of the work is done once.
+            others: The functionals, which are whitened once.
 
         Returns:
             A function from rows to means and variances, ``...``, and covariances, ``... x q``.
@@ -357,7 +357,7 @@ class ExactPosterior(FunctionalPosterior):
         with_nodes: Tensor | None = None
         if isinstance(self.data, SharedAverages) and isinstance(others, Points):
             with_nodes = point_covariances(self.kernel, others.nodes, self.data.nodes).mT
-        # No closure: an acquisition function that keeps it can be pickled, as BoTorch's can.
+        # A partial, and no closure, so that acquisition functions can be pickled, as BoTorch's can.
         return partial(self._joint_with, others, whitened, with_nodes)
 
     def _joint_with(
@@ -386,10 +386,10 @@ class ExactPosterior(FunctionalPosterior):
         return self.factor.mean_of(cross), self.factor.covariance_of(whitened, whitened, prior)
 
     def compared_with(self, point: Tensor) -> Callable[[Tensor], Comparison]:
-        """Return a function of rows ``n x d``: their posterior, and how they covary with a row.
+        """Return the posterior jointly with a fixed row as a function of rows ``n x d``.
 
         Args:
-            point: The other row, ``d``, whose part of the work is done once.
+            point: The fixed row, ``d``, which is whitened once.
         """
         other = self.functionals(point.unsqueeze(0))
         whitened = self.cross(other) @ self.factor.root
@@ -430,7 +430,7 @@ class ExactPosterior(FunctionalPosterior):
 
     @property
     def noise(self) -> Tensor:
-        """Variance of the observation noise, the mean of that of all outcomes."""
+        """Mean variance of the observation noise of all outcomes."""
         return self.factor.noise.mean() * self.factor.scale.square()
 
     def noise_at(self, X: Tensor) -> Tensor:
@@ -453,7 +453,7 @@ class ExactPosterior(FunctionalPosterior):
             sigma = remaining_variance(factor.prior.variances(t), k, factor.inverse).sqrt()
             std = torch.linalg.vecdot(weights, sigma.reshape(weights.shape))
         else:
-            t = t.unflatten(0, weights.shape)  # there may be fewer columns
+            t = t.unflatten(0, weights.shape)  # an input transform may drop columns
             among = weighted(weights, factor.prior.covariances(t, t))
             v = weighted(weights, k.reshape(*weights.shape, -1))
             prior = torch.linalg.vecdot(among, weights)
@@ -475,7 +475,7 @@ def _points_at_time(factor: GPFactor, now: float, X: Tensor) -> Functionals:
 
 
 def _observed_averages(kernel: AverageKernel, factor: GPFactor) -> Functionals:
-    """Return the averages that were observed, with what stays of their covariances."""
+    """Return the observed averages, with the cached part of their covariances."""
     with torch.no_grad():
         data = kernel.averages(factor.X)
         if isinstance(data, SharedAverages):
@@ -496,7 +496,7 @@ def _latent_points(kernel: AverageKernel, factor: GPFactor, X: Tensor) -> Functi
 
 
 def models_in(model: Model) -> torch.Size:
-    """The batch shape of several models in one; none of one model, or of an ensemble."""
+    """Return the batch shape of a batched model; empty for a single model or an ensemble."""
     if is_ensemble(model):
         return torch.Size()
     try:
@@ -506,10 +506,10 @@ def models_in(model: Model) -> torch.Size:
 
 
 def check_one_model(model: Model) -> None:
-    """Refuse several models in one, of which a point would get any, with an error.
+    """Refuse a batch of models, since its batch shape would be mistaken for that of points.
 
     Raises:
-        UnsupportedInputError: If the model is a batch of more than one, and no ensemble.
+        UnsupportedInputError: If the model is a batch of more than one, and not an ensemble.
     """
     if models_in(model).numel() > 1:
         raise UnsupportedInputError(
@@ -519,7 +519,7 @@ def check_one_model(model: Model) -> None:
 
 
 def weighted(weights: Tensor, rows: Tensor) -> Tensor:
-    """Sums ``p x n`` of rows ``p x m x n`` with weights ``p x m``."""
+    """Return weighted sums ``p x n`` of rows ``p x m x n`` with weights ``p x m``."""
     return (weights.unsqueeze(-2) @ rows).squeeze(-2)
 
 
@@ -552,7 +552,7 @@ class ModelPosterior(FunctionalPosterior):
 
     @property
     def observed(self) -> Tensor:
-        """See ``FunctionalPosterior``; of several models those of the first."""
+        """See ``FunctionalPosterior``; for several models those of the first."""
         model = self.model
         while isinstance(model, ModelList):
             model = cast(Model, model.models[0])
@@ -567,14 +567,14 @@ class ModelPosterior(FunctionalPosterior):
 
     @property
     def noise(self) -> Tensor:
-        """Variance of the observation noise, in raw units: what it adds to that of a point."""
+        """Variance of the observation noise, in raw units: what it adds to the posterior's."""
         X = self.observed[:1]
         noisy = self._posterior(X, observation_noise=True).variance
         added = noisy - self._posterior(X).variance
         return added.mean().clamp_min(0.0)
 
     def joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """See ``FunctionalPosterior``; those of a mixture, if the posterior is one."""
+        """See ``FunctionalPosterior``; for a mixture its moments."""
         return joint_moments(self._posterior(X), X.shape[-2])
 
     def moments(self, nodes: Tensor, weights: Tensor, spread: Spread) -> tuple[Tensor, Tensor]:
