@@ -1,4 +1,4 @@
-"""Points that are uniform on a box: around the query, or on a cell of a resolution tree."""
+"""Uniform distributions on a box: around the query, or a cell of a resolution tree."""
 
 from __future__ import annotations
 
@@ -35,29 +35,29 @@ from ax_costaware.laws.conditionals.independent import UNIFORM, IndependentCondi
 
 @dataclass(frozen=True)
 class UniformBoxConditional(IndependentConditional):
-    """Points that are uniform on the box around the query, which is its centre (``p = d``).
+    """Uniform distribution on a box, whose center is the query (``p = d``).
 
     Raises:
-        InputError: For a half-width below zero, or fields of the wrong length.
+        InputError: If a half-width is below zero, or fields have the wrong length.
     """
 
     half_width: float | Numbers
-    """In raw units: a number for all columns, or ``d`` numbers; zero for no spread."""
+    """Half-width in raw units: a number for all columns, or ``d`` numbers; zero for a point."""
 
     lower: Numbers | None = None
-    """Lower bounds of X, ``d``; ``None`` where there are none."""
+    """Lower bounds of X, ``d``; None without bounds."""
 
     upper: Numbers | None = None
     """Upper bounds of X."""
 
     outside: Outside = "refuse"
-    """What is done with points outside of the bounds; see ``GaussianConditional``."""
+    """Policy for points outside of the bounds; see ``GaussianConditional``."""
 
     num_nodes: int = 16
-    """Gauss-Legendre nodes of each column; clipped laws have the bounds beside them."""
+    """Gauss-Legendre nodes of each column; clipped distributions have the bounds as well."""
 
     num_columns: int | None = None
-    """``d``, which is needed where neither the half-widths nor the bounds tell it."""
+    """``d``; needed if neither the half-widths nor the bounds have ``d`` entries."""
 
     _STANDARD = UNIFORM
 
@@ -93,16 +93,16 @@ class UniformBoxConditional(IndependentConditional):
 
 @dataclass(frozen=True)
 class CellConditional(IndependentConditional):
-    """Points that are uniform on a cell of a resolution tree.
+    """Uniform distribution on a cell of a resolution tree.
 
-    A query has ``d + 1`` columns: the level of the cell, then its centre.
+    A query has ``d + 1`` columns: the level of the cell, then its center.
 
     Raises:
-        InputError: For half-widths that are not positive, or fields of the wrong length.
+        InputError: If half-widths are not positive, or fields have the wrong length.
     """
 
     half_widths: Matrix
-    """For each level, from 0 on: the ``d`` half-widths of its cells in raw units."""
+    """Half-widths of cells in raw units, ``d`` for each level from 0 on."""
 
     lower: Numbers
     """Lower bounds of X, ``d``."""
@@ -113,7 +113,7 @@ class CellConditional(IndependentConditional):
     num_nodes: int = 16
     """Gauss-Legendre nodes of each column."""
 
-    outside = "refuse"  # A cell that leaves X is none of the tree.
+    outside = "refuse"  # No cell of the tree is outside of X.
 
     _STANDARD = UNIFORM
 

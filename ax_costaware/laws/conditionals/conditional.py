@@ -1,13 +1,13 @@
-"""The law of a point given a query, as a value object that gives nodes and weights.
+"""Conditional distribution of a point given a query, as nodes and weights.
 
-A query ``a`` (a row of ``p`` columns) is answered by the average of the objective over a law of
-points, ``g(a) = E[f(x) | a]``. A conditional stands for that law: it turns queries into nodes
-``x_j(a)`` and weights ``w_j(a)`` with ``g(a) = sum_j w_j(a) f(x_j(a))``, differentiable in ``a``
-where the law is (Zhang et al. 2024, "Indirect Query Bayesian Optimization with
-Integrated Feedback"; here for known laws as well as for learned ones).
+The outcome of a query ``a`` (a row of ``p`` columns) is the average of the objective over a
+distribution of points, ``g(a) = E[f(x) | a]``. A conditional returns nodes ``x_j(a)`` and weights
+``w_j(a)`` with ``g(a) = sum_j w_j(a) f(x_j(a))``, differentiable in ``a`` if the distribution is
+(Zhang et al. 2024, "Indirect Query Bayesian Optimization with Integrated Feedback"; here for known
+distributions as well as for learned ones).
 
-Nodes are in the raw units of X. ``...`` stands for the leading dimensions of the queries, rows
-included: queries ``A`` of shape ``... x p`` give rules of batch shape ``...``.
+Nodes are in the raw units of X. Queries ``A`` of shape ``... x p`` give rules of batch shape
+``...``, which includes their rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Outside: TypeAlias = Literal["refuse", "clip", "keep"]
 
 @dataclass(frozen=True, eq=False)
 class ColumnNodes:
-    """Independent columns: one rule in one dimension for each column of X."""
+    """One-dimensional rules of independent columns of X."""
 
     nodes: Tensor
     """Nodes ``... x J x d``: those of column ``l`` are ``nodes[..., l]``."""
@@ -38,7 +38,7 @@ class ColumnNodes:
     """Weights ``... x J x d``; those of a column sum to one, and some may be zero."""
 
     def product(self) -> JointNodes:
-        """The tensor product, ``J ** d`` joint nodes."""
+        """Return the tensor product, ``J ** d`` joint nodes."""
         num_nodes, num_columns = self.nodes.shape[-2:]
         each = torch.arange(num_nodes, device=self.nodes.device)
         index = torch.cartesian_prod(*[each] * num_columns).reshape(-1, num_columns)
@@ -51,7 +51,7 @@ class ColumnNodes:
 
 @dataclass(frozen=True, eq=False)
 class JointNodes:
-    """Joint nodes, other ones for each query."""
+    """Joint nodes that differ from query to query."""
 
     nodes: Tensor
     """Nodes ``... x J x d``."""
@@ -62,7 +62,7 @@ class JointNodes:
 
 @dataclass(frozen=True, eq=False)
 class PairNodes:
-    """Two dependent columns: a rule of the first, and of the second given each of its nodes."""
+    """Rules of two dependent columns: of the first, and of the second given each of its nodes."""
 
     first: Tensor
     """Nodes of the first column, ``... x J``."""
@@ -77,23 +77,23 @@ class PairNodes:
     """Their weights, ``... x J x K``; those of each node of the first column sum to one."""
 
     bounds: Tensor
-    """What all nodes of all queries are within, ``2 x 2``: lower bounds, upper bounds."""
+    """Lower and upper bounds of the nodes of all queries, ``2 x 2``."""
 
 
 @dataclass(frozen=True, eq=False)
 class NormalLaw:
-    """Normal laws that differ in their means only."""
+    """Normal distributions with one covariance."""
 
     means: Tensor
     """Means ``... x d``."""
 
     covariance: Tensor
-    """``d x d``."""
+    """Covariance ``d x d``."""
 
 
 @dataclass(frozen=True, eq=False)
 class SharedNodes:
-    """The same joint nodes for every query; only the weights differ."""
+    """Joint nodes that all queries share; only weights differ."""
 
     nodes: Tensor
     """Nodes ``M x d``."""
@@ -102,40 +102,40 @@ class SharedNodes:
     """Weights ``... x M``. Learned ones may be negative and need not sum to one."""
 
     errors: Tensor | None = None
-    """``... x r``: what learned weights do not know. The average over the true law differs from
-    that over the nodes by a random number; products of these rows are its covariances, in units of
-    the variance of the function about its average. None: the weights are exact."""
+    """Factors ``... x r`` of the sampling error of learned weights: products of these rows are the
+    covariances of the error of averages, in units of the variance of the function about its
+    average. None for exact weights."""
 
 
 class Conditional(ABC):
-    """The law of a point in X, ``d`` columns, given a query in A, ``p`` columns.
+    """Distribution of a point in X, ``d`` columns, given a query in A, ``p`` columns.
 
-    Queries are tensors ``... x p`` in raw units; what is returned has their dtype and device.
+    Queries are tensors ``... x p`` in raw units. Results have their dtype and device.
     """
 
     query_names: tuple[str, ...] | None = None
-    """Names of a query's columns; ``None`` where it goes by their order."""
+    """Names of a query's columns; None to match columns by their order."""
 
     @property
     @abstractmethod
     def num_query_columns(self) -> int:
-        """The number of columns of a query, ``p``."""
+        """Number of columns of a query, ``p``."""
 
     @property
     @abstractmethod
     def num_latent_columns(self) -> int | None:
-        """The number of columns of X, ``d``; ``None`` where it shows only at a query."""
+        """Number of columns of X, ``d``; None if only a query shows it."""
 
     @abstractmethod
     def joint_rule(self, A: Tensor) -> SharedNodes | JointNodes:
-        """Joint nodes and weights of each query.
+        """Return joint nodes and weights of each query.
 
         Args:
-            A: Queries ``... x p``. Only the shape is checked here; see ``check_queries``.
+            A: Queries ``... x p``. Only the shape is checked, see ``check_queries``.
         """
 
     def column_rule(self, A: Tensor) -> ColumnNodes | None:
-        """One rule for each column of X where these are independent, else ``None``.
+        """Return one rule per column of X if the columns are independent, else None.
 
         Args:
             A: Queries ``... x p``.
@@ -143,16 +143,16 @@ class Conditional(ABC):
         return None
 
     def pair_rule(self, A: Tensor, refinement: Sequence[int] = (1, 1)) -> PairNodes | None:
-        """Rules of two dependent columns within bounds, one after the other, else ``None``.
+        """Return rules of two dependent columns within bounds, else None.
 
         Args:
             A: Queries ``... x p``.
-            refinement: How many times more nodes than usual each column has.
+            refinement: Factor of the number of nodes of each column.
         """
         return None
 
     def normal_law(self, A: Tensor) -> NormalLaw | None:
-        """The law of each query where it is a normal one with dependent columns, else ``None``.
+        """Return the distributions if they are normal with dependent columns, else None.
 
         Args:
             A: Queries ``... x p``.
@@ -160,29 +160,29 @@ class Conditional(ABC):
         return None
 
     def refinement(self, reach: float) -> int:
-        """How many times more nodes the rules of columns need for a kernel of short length-scales.
+        """Return the factor of the number of nodes that a kernel of short length-scales needs.
 
         Args:
-            reach: How far the nodes of a column are from their middle at most, in length-scales.
+            reach: Largest distance of the nodes of a column from their middle, in length-scales.
 
         Returns:
-            1 where ``column_rule`` has enough nodes, or has no rule that can be refined.
+            The factor for ``column_rule``; 1 if its rules cannot be refined.
         """
         return 1
 
     def refined(self, factor: int) -> Self:
-        """This conditional with so many times more nodes in the rules of columns."""
+        """Return the conditional with ``factor`` times as many nodes in the rules of columns."""
         return self
 
     def check_queries(self, A: Tensor) -> None:
-        """Refuse queries that this conditional has no law for, or whose law leaves X.
+        """Refuse queries without a distribution, or with one that is not within X.
 
         Args:
             A: Queries ``... x p``.
 
         Raises:
-            InputError: For another number of columns, a value that is not finite, or what the
-                class says.
+            InputError: If the number of columns is wrong, a value is not finite, or the class
+                refuses a query.
         """
         self.check_shape(A)
         rows = A.detach().reshape(-1, A.shape[-1])
@@ -192,7 +192,7 @@ class Conditional(ABC):
         self._check_rows(rows)
 
     def nodes_and_weights(self, A: Tensor) -> tuple[Tensor, Tensor]:
-        """The joint rule with the nodes repeated for each query.
+        """Return the joint rule with the nodes repeated for each query.
 
         Args:
             A: Queries ``... x p``.
@@ -201,7 +201,7 @@ class Conditional(ABC):
             Nodes ``... x J x d`` in raw units and weights ``... x J``.
 
         Raises:
-            InputError: As ``check_queries`` does.
+            InputError: As in ``check_queries``.
         """
         self.check_queries(A)
         rule = self.joint_rule(A)
@@ -212,22 +212,22 @@ class Conditional(ABC):
 
     @abstractmethod
     def within(self, lower: Any, upper: Any) -> Self:
-        """This conditional on the X with these bounds; its own bounds, where it has them, stay.
+        """Return the conditional with bounds of X, unless it has its own.
 
         Args:
-            lower: ``d`` numbers.
-            upper: ``d`` numbers.
+            lower: Lower bounds, ``d`` numbers.
+            upper: Upper bounds, ``d`` numbers.
 
         Raises:
-            InputError: For bounds of another length or order, or where points that the conditional
-                itself holds are outside and it does not say what is to be done with them.
+            InputError: If bounds have the wrong length or order, or if pairs of the conditional are
+                outside with ``outside="refuse"``.
         """
 
     def check_shape(self, A: Tensor) -> None:
-        """Refuse what is no floating-point tensor ``... x p``.
+        """Refuse anything but a floating-point tensor ``... x p``.
 
         Raises:
-            InputError: Unless it is.
+            InputError: If it is not one.
         """
         columns = self.num_query_columns
         if not isinstance(A, Tensor) or not A.is_floating_point():
@@ -239,12 +239,12 @@ class Conditional(ABC):
             )
 
     def _check_rows(self, rows: Tensor) -> None:
-        """What ``check_queries`` checks beyond shape and finiteness, of rows ``n x p``."""
+        """Refuse rows ``n x p`` of the right shape that the class cannot take."""
         del rows
 
 
 class BoundedConditional(Conditional):
-    """A conditional that may know the bounds of X, and what is to be done with what leaves them.
+    """Conditional with bounds of X, if known, and a policy for points outside of them.
 
     Subclasses are dataclasses with these fields.
     """
@@ -254,10 +254,10 @@ class BoundedConditional(Conditional):
     outside: Any
 
     def _check_bounds(self, num_columns: int | None) -> None:
-        """Check these fields.
+        """Check the fields of this class.
 
         Raises:
-            InputError: As ``bounds``, or for another word than those of ``Outside``.
+            InputError: As in ``bounds``, or if ``outside`` is not one of ``Outside``.
         """
         lower, upper = bounds(self.lower, self.upper, num_columns)
         set_fields(self, lower=lower, upper=upper)
@@ -278,10 +278,10 @@ class BoundedConditional(Conditional):
 def bounds(
     lower: Any, upper: Any, num_columns: int | None
 ) -> tuple[Numbers | None, Numbers | None]:
-    """Bounds of X: both, or neither.
+    """Return checked bounds of X: both or neither.
 
     Raises:
-        InputError: For one without the other, another length, or ``lower >= upper`` in a column.
+        InputError: If one is missing, the length is wrong, or ``lower >= upper`` in a column.
     """
     if lower is None and upper is None:
         return None, None
@@ -295,20 +295,20 @@ def bounds(
 
 
 def is_sequence(value: Any) -> bool:
-    """Whether a field that takes a number or several was given several."""
+    """True if a field that takes a number or several of them has several."""
     return isinstance(value, list | tuple) or getattr(value, "ndim", 0) > 0
 
 
 def indices(queries: Tensor, count: int) -> Tensor:
-    """The first column of queries ``... x p``, which counts from 0 to ``count - 1``."""
+    """Return the first column of queries ``... x p`` as indices from 0 to ``count - 1``."""
     return queries[..., 0].detach().round().long().clamp(0, count - 1)
 
 
 def check_indices(rows: Tensor, count: int, expected: str) -> None:
-    """Refuse queries ``n x p`` whose first column is no such index.
+    """Refuse queries ``n x p`` whose first column is not an index below ``count``.
 
     Raises:
-        InputError: For one, with what is expected.
+        InputError: With the first such query, and what is expected.
     """
     bad = rows[:, 0] != indices(rows, count)
     if bool(bad.any()):
@@ -316,5 +316,5 @@ def check_indices(rows: Tensor, count: int, expected: str) -> None:
 
 
 def plain(row: Tensor) -> tuple[float, ...]:
-    """A query, a vector of ``p`` numbers, as it is shown in messages."""
+    """Return a query of ``p`` numbers as it is shown in messages."""
     return tuple(float(value) for value in row)

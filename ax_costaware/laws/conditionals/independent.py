@@ -1,4 +1,4 @@
-"""What conditionals share whose columns of X are independent."""
+"""Base class of conditionals under which the columns of X are independent."""
 
 from __future__ import annotations
 
@@ -24,38 +24,38 @@ from ax_costaware.laws.quadrature import NORMAL_REACH, gauss_legendre, normal_ru
 from ax_costaware.laws.tables import Array
 
 MOST_OUTSIDE = 1e-3
-"""The greatest probability outside of X that ``outside="refuse"`` lets pass."""
+"""Largest probability outside of X that ``outside="refuse"`` accepts."""
 
 MOST_GRID_COLUMNS = 3
-"""With more columns, joint nodes are quasi-random ones in place of a grid."""
+"""Number of columns above which joint nodes are quasi-random instead of a grid."""
 
 MOST_JOINT_NODES = 64
-"""The most joint nodes of a query; a model takes the kernel between all nodes of all data."""
+"""Largest number of joint nodes of a query: a model computes the kernel between all of them."""
 
 _MOST_REFINED = 16
-"""How many times more nodes are taken at most where length-scales are short."""
+"""Largest factor of the number of nodes for short length-scales."""
 
 
 @dataclass(frozen=True)
 class StandardLaw:
-    """A law of one column, symmetric about zero, which a query moves and scales."""
+    """Distribution of one column, symmetric about zero, which a query shifts and scales."""
 
     rule: Callable[[int], tuple[Array, Array]]
-    """Nodes and weights of a number of nodes."""
+    """Function from a number of nodes to nodes and weights."""
 
     density: Callable[[Tensor], Tensor]
     cdf: Callable[[Tensor], Tensor]
     icdf: Callable[[Tensor], Tensor]
 
     reach: float
-    """Its mass is within this distance of zero."""
+    """Distance from zero that contains all mass."""
 
     clipped_nodes: int
-    """Gauss-Legendre nodes of a clipped law, for each node of one that is not."""
+    """Factor of the number of nodes for a clipped distribution."""
 
     nodes_per_reach: float
-    """Nodes that a rule needs for each length-scale that it reaches from its middle; averages of a
-    squared-exponential kernel are then right to about 1e-7."""
+    """Number of nodes per length-scale from the middle, for averages of a squared-exponential
+    kernel that are right to about 1e-7."""
 
 
 UNIFORM = StandardLaw(
@@ -80,7 +80,7 @@ NORMAL = StandardLaw(
 
 
 class IndependentConditional(BoundedConditional):
-    """A law under which the columns of X are independent: a standard one, moved and scaled.
+    """Conditional with independent columns: a standard distribution, shifted and scaled.
 
     Subclasses are dataclasses with the field ``num_nodes``.
     """
@@ -91,7 +91,7 @@ class IndependentConditional(BoundedConditional):
 
     @abstractmethod
     def _place(self, A: Tensor) -> tuple[Tensor, Tensor]:
-        """Centres and scales of the columns, ``... x d`` each; a scale is zero for a point."""
+        """Return centers and scales of the columns, ``... x d`` each; a point has scale zero."""
 
     @override
     def _check_rows(self, rows: Tensor) -> None:
@@ -137,7 +137,7 @@ class IndependentConditional(BoundedConditional):
         return self._clipped(nodes, rule.weights)
 
     def _standard_nodes(self, like: Tensor, has_spread: bool = True) -> JointNodes:
-        """Nodes ``J x d`` of the standard law of ``d`` columns, one without spread; weights."""
+        """Return nodes ``J x d`` and weights of the standard distribution; one without spread."""
         d = like.shape[-1]
         if d > MOST_GRID_COLUMNS:
             nodes = self._STANDARD.icdf(uniforms(d, MOST_JOINT_NODES, 0).to(like))
@@ -147,11 +147,11 @@ class IndependentConditional(BoundedConditional):
         return self._columns(torch.zeros_like(scale), scale, num_nodes).product()
 
     def _limits(self, like: Tensor) -> tuple[Tensor, Tensor]:
-        """The bounds as tensors, where there are some."""
+        """Return the bounds as tensors; there have to be some."""
         return like.new_tensor(self.lower), like.new_tensor(self.upper)
 
     def _clipped(self, nodes: Tensor, weights: Tensor) -> JointNodes:
-        """Joint nodes, moved to the bounds where they are outside and that is what is asked."""
+        """Return joint nodes, moved to the bounds for ``outside="clip"``."""
         if self._clips:
             nodes = nodes.clamp(*self._limits(nodes))
         return JointNodes(nodes, weights.expand(nodes.shape[:-1]))
@@ -163,11 +163,11 @@ class IndependentConditional(BoundedConditional):
         return ColumnNodes(nodes, weights[:, None].expand_as(nodes))
 
     def _probability_outside(self, rows: Tensor) -> Tensor:
-        """The probability ``n`` that a point of the queries ``n x p`` is outside of the bounds."""
+        """Return the probabilities ``n`` of points of queries ``n x p`` outside of the bounds."""
         return 1 - (1 - self._columns_outside(rows)).prod(dim=-1)
 
     def _columns_outside(self, rows: Tensor) -> Tensor:
-        """The probabilities ``n x d`` that a column is outside of its bounds."""
+        """Return the probabilities ``n x d`` of columns outside of their bounds."""
         centre, scale = self._place(rows)
         lower, upper = self._limits(rows)
         safe = torch.where(scale > 0, scale, torch.ones_like(scale))
@@ -179,17 +179,17 @@ class IndependentConditional(BoundedConditional):
 def clipped_columns(
     law: StandardLaw, num_nodes: int, centre: Tensor, scale: Tensor, lower: Tensor, upper: Tensor
 ) -> ColumnNodes:
-    """Rules of laws whose mass outside of the bounds is moved to them.
+    """Return rules of distributions whose mass outside of the bounds is moved to them.
 
-    Atoms at the bounds, and Gauss-Legendre nodes on what is inside, which follow the centre, so
-    that nodes and weights are smooth in it. A column of no scale has its node at the bound
-    where the centre is outside.
+    They have atoms at the bounds, and Gauss-Legendre nodes inside that move with the center, so
+    that nodes and weights are smooth in it. A column of scale zero has its node at the center, or
+    at the nearest bound.
 
     Args:
-        law: The law that is moved and scaled.
-        num_nodes: Nodes of one that is not clipped.
-        centre: Where the columns are moved to, ``... x d``.
-        scale: What they are scaled by, ``... x d``.
+        law: The standard distribution.
+        num_nodes: Number of nodes of a distribution that is not clipped.
+        centre: Shifts of the columns, ``... x d``.
+        scale: Scales of the columns, ``... x d``.
         lower: Lower bounds, ``d``.
         upper: Upper bounds, ``d``.
     """

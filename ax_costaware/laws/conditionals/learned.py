@@ -1,4 +1,4 @@
-"""A conditional that is learned from pairs of points and queries."""
+"""Conditional mean embedding: a conditional distribution learned from pairs."""
 
 from __future__ import annotations
 
@@ -29,65 +29,63 @@ from ax_costaware.laws.conditionals.pairs import PairsConditional, squared_dista
 from ax_costaware.laws.tables import Array
 
 _FARTHEST = 3.0
-"""In length-scales: a query farther than this from every pair is refused."""
+"""Distance from every pair, in length-scales, beyond which a query is refused."""
 
 _LEAST_REGULARIZATION = 1e-12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LearnedConditional(PairsConditional):
-    """The conditional mean embedding of pairs ``(x_j, a_j)``.
+    """Conditional mean embedding of pairs ``(x_j, a_j)``.
 
-    ``W(a) = (L + N lambda I)^-1 l(a)`` weighs the points of the pairs, with an RBF kernel ``l`` of
-    the queries' columns divided by their standard deviations (Song et al. 2009, *Hilbert space
-    embeddings of conditional distributions*). What is not given is chosen by the closed-form
-    leave-one-out error of the embedding. It is fitted when it is first used.
+    The points of the pairs have the weights ``W(a) = (L + N lambda I)^-1 l(a)``, with an RBF kernel
+    ``l`` of the standardized columns of queries (Song et al. 2009, *Hilbert space embeddings of
+    conditional distributions*). Hyperparameters that are not given minimize the closed-form
+    leave-one-out error. The embedding is fitted on first use.
 
     Raises:
-        InputError: For pairs of different number, values that are not finite, no more pairs than
-            columns, a constant column of queries, or points outside of bounds with
+        InputError: If X and A differ in length, values are not finite, there are no more pairs than
+            columns, a column of queries is constant, or points are outside of the bounds with
             ``outside="refuse"``.
     """
 
     X: Array
-    """Points ``N x d`` in raw units, any array-like; kept as a read-only double array. Columns of a
-    data frame are found by their names."""
+    """Points ``N x d`` in raw units, any array-like; stored as a read-only double array. Columns of
+    a data frame are matched by name."""
 
     A: Array
-    """Their queries ``N x p``, as ``X``."""
+    """Queries of the points, ``N x p``, in the same form."""
 
     lengthscale: float | None = None
-    """Of ``l``, in standard deviations of the columns of ``A``; ``None``: chosen."""
+    """Length-scale of ``l``, in standard deviations of the columns of ``A``; None to choose it."""
 
     regularization: float | None = None
-    """``lambda > 0``; ``None``: chosen."""
+    """``lambda > 0``; None to choose it."""
 
     landmarks: int | None = None
-    """Beyond 2000 pairs: number of random queries that stand for all; of points, twice as many.
-    ``None``: 500."""
+    """Number of random landmarks of queries above 2000 pairs (Nystrom), with twice as many of
+    points; None for 500."""
 
     seed: int = 0
-    """Of the choice of landmarks and of random features."""
+    """Seed of random landmarks and features."""
 
     lower: Numbers | None = None
-    """Lower bounds of X, ``d``; ``None`` where there are none."""
+    """Lower bounds of X, ``d``; None without bounds."""
 
     upper: Numbers | None = None
     """Upper bounds of X."""
 
     outside: Outside = "refuse"
-    """What is done with points of pairs outside of the bounds: an error, moved to the bounds, or
-    kept."""
+    """Policy for points of pairs outside of the bounds: an error, moved to the bounds, or kept."""
 
     sampling_error: bool = True
-    """Whether a model is told how far the average over the weighed points of so many pairs may be
-    from that over the true law. False: the published form, which takes the weights for exact, and
-    with few pairs is the more wrong the surer it gets. What neither knows is how much the weights
-    smooth: a function that varies within the spacing of the pairs' queries needs more pairs, or a
-    known law whose numbers are estimated."""
+    """True to add the sampling error of averages over finitely many pairs to the model. False is
+    the published form, which takes the weights as exact, and is overconfident with few pairs.
+    Neither includes the bias from smoothing over queries: a function that varies within the spacing
+    of the pairs' queries needs more pairs, or a known distribution with estimated parameters."""
 
     target_names: tuple[str, ...] | None = None
-    """Names of the columns of ``X``; ``None``: those of a data frame, else there are none."""
+    """Names of the columns of ``X``; None for those of a data frame, or without names."""
 
     query_names: tuple[str, ...] | None = None
     """Names of the columns of ``A``."""
@@ -122,7 +120,7 @@ class LearnedConditional(PairsConditional):
 
     @cached_property
     def embedding(self) -> Embedding:
-        """What was fitted: nodes, weights, length-scale and regularisation."""
+        """Fitted nodes, weights, length-scale and regularization."""
         given = self.lengthscale, self.regularization, self.landmarks
         return fit(self._points, self.A, *given, self.seed)
 
@@ -136,7 +134,7 @@ class LearnedConditional(PairsConditional):
         self.check_shape(A)
         fitted = self.embedding
         kernel = torch.exp(-0.5 * self._squared_distances(A))
-        # In double precision: the weights of one point may be large and cancel those of the next.
+        # In double precision, since large weights of near points may cancel.
         weights = kernel @ torch.as_tensor(fitted.projection, device=A.device).T
         errors = None
         if self.sampling_error:
@@ -156,7 +154,7 @@ class LearnedConditional(PairsConditional):
             )
 
     def _squared_distances(self, A: Tensor) -> Tensor:
-        """Squared distances ``... x M_a`` of queries from the landmarks, in length-scales."""
+        """Return squared distances ``... x M_a`` of queries from landmarks, in length-scales."""
         fitted = self.embedding
         origin, unit, landmarks = (
             torch.as_tensor(array, device=A.device)

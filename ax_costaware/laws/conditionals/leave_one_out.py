@@ -78,9 +78,9 @@ class Smoother:
         self._values = np.clip(values, 0, None)
         self._vectors = vectors if basis is None else basis @ vectors
         squares = self._vectors**2
-        self.told: npt.NDArray[np.bool_] = squares.sum(1) > _LEAST_LEFT
+        self.is_determined: npt.NDArray[np.bool_] = squares.sum(1) > _LEAST_LEFT
         """Which of the pairs have residuals."""
-        self._squares = squares[self.told]
+        self._squares = squares[self.is_determined]
 
     def errors(self, F: Array) -> Callable[[Array], Array]:
         """The leave-one-out error as a function of ridges ``c``.
@@ -92,7 +92,7 @@ class Smoother:
 
         def error(ridge: float) -> float:
             left = ridge / (self._values + ridge)
-            residual = (self._vectors @ (left[:, None] * rotated))[self.told]
+            residual = (self._vectors @ (left[:, None] * rotated))[self.is_determined]
             return float(np.mean((residual**2).sum(1) / (self._squares @ left) ** 2))
 
         return lambda ridges: np.array([error(ridge) for ridge in ridges])
@@ -105,11 +105,11 @@ class Smoother:
             ridge: What is added to the kernel matrix.
 
         Returns:
-            ``N x R`` weights, and a row of residuals for each pair that is ``told``.
+            ``N x R`` weights, and a row of residuals for each pair in ``is_determined``.
         """
         gain = 1 / (self._values + ridge)
         weights = self._vectors @ (gain[:, None] * (self._vectors.T @ F))
-        return weights, weights[self.told] / (self._squares @ gain)[:, None]
+        return weights, weights[self.is_determined] / (self._squares @ gain)[:, None]
 
 
 def nystrom_errors(gram: Array, cross: Array, psi: Array, F: Array) -> Callable[[Array], Array]:

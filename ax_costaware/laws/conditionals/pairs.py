@@ -1,4 +1,4 @@
-"""What conditionals share that are learned from pairs of points and queries."""
+"""Base class of conditionals that are learned from pairs of points and queries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ax_costaware.laws.tables import Array, column_names, table
 
 
 class PairsConditional(BoundedConditional):
-    """A conditional that holds the pairs ``(x_j, a_j)`` that it is learned from.
+    """Conditional that is learned from pairs ``(x_j, a_j)``.
 
     Subclasses are dataclasses with these fields.
     """
@@ -29,11 +29,11 @@ class PairsConditional(BoundedConditional):
     query_names: tuple[str, ...] | None
 
     def _check_pairs(self) -> None:
-        """Make arrays of the pairs, and check them.
+        """Convert the pairs to arrays, and check them.
 
         Raises:
-            InputError: For pairs of different number, values that are not finite, no more pairs
-                than columns, or a constant column of queries.
+            InputError: If X and A differ in length, values are not finite, there are no more pairs
+                than columns, or a column of queries is constant.
         """
         for side, field in (("X", "target_names"), ("A", "query_names")):
             names = getattr(self, field) or column_names(getattr(self, side))
@@ -47,7 +47,7 @@ class PairsConditional(BoundedConditional):
                 f"X and A have {len(X)} pairs of {X.shape[1]} and {A.shape[1]} columns: expected "
                 f"more than {most} pairs."
             )
-        # Up to rounding: these columns are divided by their standard deviations.
+        # To rounding, since columns are divided by their standard deviations.
         constant = np.flatnonzero(A.std(0) <= 1e-13 * np.abs(A).max(0))
         if len(constant):
             raise InputError(
@@ -73,12 +73,12 @@ class PairsConditional(BoundedConditional):
         return f"{type(self).__name__}({', '.join([pairs, *given_fields(self)])})"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        # It does not change, and models that are copied for every fantasy share what it learned.
+        # It is immutable, and models that are copied for every fantasy share its fit.
         return self
 
     @property
     def num_pairs(self) -> int:
-        """The number of pairs, ``N``."""
+        """Number of pairs, ``N``."""
         return len(self.X)
 
     @property
@@ -94,18 +94,19 @@ class PairsConditional(BoundedConditional):
     @property
     @abstractmethod
     def leave_one_out(self) -> float:
-        """How far each pair's point is from its law as the other pairs have it; less is better.
+        """Leave-one-out error: the smaller, the better.
 
-        The mean squared distance of their embeddings, by an RBF of the points whose length-scale
-        is half their median distance: 0 where the law of the others is at the point itself, 1 where
-        the law is nowhere near. Of more than 2000 pairs, some 2000.
+        The mean squared distance between the embeddings of each pair's point and of its predicted
+        distribution from the other pairs. The embedding has an RBF kernel of the points, whose
+        length-scale is half their median distance. A distribution at the point itself has the error
+        0, one far from it 1. Of more than 2000 pairs, 2000 random ones are used.
         """
 
     def ordered(self, target_names: Sequence[str]) -> Self:
-        """This conditional with the columns of ``X`` in the order of some names.
+        """Return the conditional with the columns of ``X`` in the order of ``target_names``.
 
         Raises:
-            InputError: If its columns have names, and these are others.
+            InputError: If its columns have other names.
         """
         own = self.target_names
         if own is None or own == tuple(target_names):
@@ -121,14 +122,14 @@ class PairsConditional(BoundedConditional):
         return replace(self, **changed, lower=lower, upper=upper)  # type: ignore[type-var]
 
     def with_pairs(self, X: Any, A: Any) -> Self:
-        """This conditional with more pairs, to be fitted anew.
+        """Return the conditional with more pairs, not fitted yet.
 
         Args:
             X: Points ``n x d``.
             A: Their queries ``n x p``.
 
         Raises:
-            InputError: For another number of columns, or as the class.
+            InputError: If the number of columns differs, or as in the class.
         """
         more = table(X, "X", self.target_names), table(A, "A", self.query_names)
         for name, mine, new in zip("XA", (self.X, self.A), more, strict=True):
@@ -143,19 +144,19 @@ class PairsConditional(BoundedConditional):
 
     @property
     def _points(self) -> Array:
-        """``X``, moved into the bounds where that is what is asked."""
+        """``X``, moved into the bounds for ``outside="clip"``."""
         if not self._clips:
             return self.X
         return np.clip(self.X, np.array(self.lower), np.array(self.upper))
 
     def _settings(self) -> dict[str, Any]:
-        """All fields but the pairs."""
+        """Return all fields but the pairs, by name."""
         names = [field.name for field in fields(self)]  # type: ignore[arg-type]
         return {name: getattr(self, name) for name in names if name not in ("X", "A")}
 
 
 def squared_distances(rows: Tensor, centres: Tensor) -> Tensor:
-    """Squared distances ``... x M`` of rows ``... x p`` from ``M x p`` centres, differentiable."""
+    """Return squared distances ``... x M`` of rows from ``M x p`` centers, differentiable."""
     squares = (rows**2).sum(-1, keepdim=True) + (centres**2).sum(-1)
     return (squares - 2 * rows @ centres.mT).clamp_min(0.0)
 

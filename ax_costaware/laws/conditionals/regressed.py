@@ -1,4 +1,4 @@
-"""A conditional that is a regression on the query with normal scatter about it, from pairs."""
+"""Regression of points on queries with normal residuals: a conditional learned from pairs."""
 
 from __future__ import annotations
 
@@ -37,65 +37,65 @@ from ax_costaware.laws.quadrature import uniforms
 from ax_costaware.laws.tables import Array
 
 _FARTHEST = 2.0
-"""In standard deviations of the queries: one farther than this from every pair is refused."""
+"""Distance from every pair, in standard deviations of queries, beyond which a query is refused."""
 
 _MOST_PAIRS, _MOST_TO_SEARCH = 2000, 500
-"""Of more pairs random ones are fitted; hyperparameters are chosen by fewer."""
+"""Largest random subset of pairs for the fit, and for the choice of hyperparameters."""
 
 _NUM_DRAWS = 512
-"""Quasi-random pairs of points of a law, by which its embedding is known."""
+"""Quasi-random pairs of draws, by which the embedding of a distribution is estimated."""
 
 _DEPENDENT = 0.3
-"""Columns that scatter with a correlation of at least this, and of three standard errors, are taken
-for dependent."""
+"""Correlation of residuals from which on columns are dependent, if it is also above three standard
+errors."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RegressedConditional(PairsConditional):
-    """``x = m(a) + e``: a regression ``m`` on the query, with normal scatter ``e`` about it.
+    """Regression ``x = m(a) + e`` of points on queries, with normal residuals ``e``.
 
-    Each column of ``m`` is a line and a kernel smoother of what that leaves, with one RBF of the
-    queries' columns divided by their standard deviations: universal kriging, whose length-scale
-    and ridge are chosen by the closed-form leave-one-out error of all columns together (Craven
-    and Wahba 1979, *Smoothing noisy data with spline functions*). The scatter is alike everywhere,
-    with the covariance of the leave-one-out residuals, which counts, too, what so few pairs leave
-    uncertain; of columns that depend on each other, as far as these are two, or are not moved into
-    bounds. It is fitted when it is first used.
+    Each column of ``m`` is a line plus a kernel smoother of its residuals (universal kriging), with
+    one RBF of the standardized columns of queries. Length-scale and ridge minimize the closed-form
+    leave-one-out error of all columns (Craven and Wahba 1979, *Smoothing noisy data with spline
+    functions*). The distribution of ``e`` is the same everywhere, with the covariance of the
+    leave-one-out residuals, which includes the error of ``m``. Columns may be dependent if there
+    are at most two, or if points are not clipped. The regression is fitted on first use.
 
-    Where the map from queries to points is smooth it needs far fewer pairs than a
-    ``LearnedConditional``, which assumes nothing of the law and smooths the points over all queries
-    that are near. The one with the smaller ``leave_one_out`` describes the pairs better.
+    If the map from queries to points is smooth, it needs far fewer pairs than a
+    ``LearnedConditional``, which assumes no form of the distribution. The one with the smaller
+    ``leave_one_out`` describes the pairs better.
 
     Raises:
-        InputError: For pairs of different number, values that are not finite, fewer than ``p + 3``
-            pairs or no more than columns of ``X``, or a constant column of queries.
+        InputError: If X and A differ in length, values are not finite, there are fewer than
+            ``p + 3`` pairs or no more pairs than columns of ``X``, or a column of queries is
+            constant.
     """
 
     X: Array
-    """Points ``N x d`` in raw units, any array-like; kept as a read-only double array. Columns of a
-    data frame are found by their names."""
+    """Points ``N x d`` in raw units, any array-like; stored as a read-only double array. Columns of
+    a data frame are matched by name."""
 
     A: Array
-    """Their queries ``N x p``, as ``X``."""
+    """Queries of the points, ``N x p``, in the same form."""
 
     lower: Numbers | None = None
-    """Lower bounds of X, ``d``; ``None`` where there are none."""
+    """Lower bounds of X, ``d``; None without bounds."""
 
     upper: Numbers | None = None
     """Upper bounds of X."""
 
     outside: Literal["clip", "keep"] = "clip"
-    """What is done with points outside of the bounds, those of pairs and those of the law: moved to
-    the bounds, or kept."""
+    """Policy for points outside of the bounds, of the pairs and of the distribution: moved to the
+    bounds, or kept."""
 
     num_nodes: int = 16
-    """As of ``GaussianConditional``."""
+    """Number of nodes of each column, as in ``GaussianConditional``."""
 
     seed: int = 0
-    """Of the choice of 2000 pairs, where there are more."""
+    """Seed of the random subset of more than 2000 pairs."""
 
     target_names: tuple[str, ...] | None = None
-    """Names of the columns of ``X``; ``None``: those of a data frame, else there are none."""
+    """Names of the columns of ``X``; None for those of a data frame, or without names."""
 
     query_names: tuple[str, ...] | None = None
     """Names of the columns of ``A``."""
@@ -159,7 +159,7 @@ class RegressedConditional(PairsConditional):
     @override
     def refined(self, factor: int) -> Self:
         finer = replace(self, num_nodes=factor * self.num_nodes)
-        # What was fitted is the same.
+        # The fit does not depend on the number of nodes.
         vars(finer)["_regression"] = self._regression
         return finer
 
@@ -181,7 +181,7 @@ class RegressedConditional(PairsConditional):
     @cached_property
     def _law(self) -> _Regressed:
         own = self._regression
-        # There are no fast sums for three dependent columns that are clipped.
+        # Fast sums do not exist for three dependent columns that are clipped.
         dependent = self.num_latent_columns <= 2 or not self._clips
         return _Regressed(
             covariance=own.scatter(dependent),
@@ -196,34 +196,36 @@ class RegressedConditional(PairsConditional):
 
 @dataclass(frozen=True, eq=False)
 class Regression:
-    """A line and a kernel smoother, fitted to pairs."""
+    """Line plus kernel smoother, fitted to pairs."""
 
     origin: Array
+    """Means of the ``p`` columns of queries."""
+
     scale: Array
-    """Of the queries: means and standard deviations of the ``p`` columns."""
+    """Standard deviations of the ``p`` columns of queries."""
 
     centres: Array
-    """The queries of the pairs in these units, ``n x p``."""
+    """Standardized queries of the pairs, ``n x p``."""
 
     lengthscale: float
-    """Of the kernel, in them."""
+    """Length-scale of the kernel, in standard deviations of the queries."""
 
     line: Array
-    """``(1 + p) x d``: intercepts and slopes."""
+    """Intercepts and slopes, ``(1 + p) x d``."""
 
     weights: Array
-    """``n x d``: of the kernels about the centres."""
+    """Weights of the kernels at the centers, ``n x d``."""
 
     points: Array
-    """Those of the pairs that have residuals: without one of the others the line would not be
-    determined."""
+    """Points of the pairs with a leave-one-out residual: without another one, the line would be
+    undetermined."""
 
     residuals: Array
-    """Of each of these, from the regression of all other pairs; ``d`` columns."""
+    """Leave-one-out residuals of these points, ``d`` columns."""
 
     @classmethod
     def of(cls, X: Array, A: Array, seed: int) -> Self:
-        """Fit it to points ``N x d`` and their queries ``N x p``."""
+        """Fit a regression of points ``N x d`` on queries ``N x p``."""
         origin, scale, spreads = A.mean(0), A.std(0), spreads_of(X)
         scaled, F = (A - origin) / scale, X / spreads
 
@@ -245,15 +247,15 @@ class Regression:
             lengthscale=lengthscale,
             line=line * spreads,
             weights=weights * spreads,
-            points=X[rows][fitted.told],
+            points=X[rows][fitted.is_determined],
             residuals=residuals * spreads,
         )
 
     def scatter(self, dependent: bool = True) -> tuple[Any, ...]:
-        """The covariance of the residuals, as a ``GaussianConditional`` has it.
+        """Return the covariance of the residuals in the form of ``GaussianConditional``.
 
         Args:
-            dependent: Whether columns may be.
+            dependent: True if columns may be dependent.
         """
         covariance = self.residuals.T @ self.residuals / len(self.residuals)
         deviations = np.sqrt(np.diag(covariance))
@@ -265,11 +267,11 @@ class Regression:
         return tuple(map(tuple, covariance.tolist()))
 
     def distances(self, A: Tensor) -> Tensor:
-        """Distances ``... x n`` of queries ``... x p`` from those of the pairs, in these units."""
+        """Return distances ``... x n`` of queries from those of pairs, in standard deviations."""
         return torch.cdist(self._scaled(A), self._tensor(self.centres, A))
 
     def mean(self, A: Tensor) -> Tensor:
-        """The regression ``... x d`` at queries ``... x p``."""
+        """Return the regression ``... x d`` at queries ``... x p``."""
         scaled, line = self._scaled(A), self._tensor(self.line, A)
         squares = squared_distances(scaled, self._tensor(self.centres, A))
         kernel = torch.exp(-0.5 * squares / self.lengthscale**2)
@@ -284,12 +286,12 @@ class Regression:
 
 @dataclass(frozen=True)
 class _Regressed(GaussianConditional):
-    """A normal law about a regression."""
+    """Normal distribution about a regression."""
 
     regression: Any = None
 
     def __post_init__(self) -> None:
-        """Nothing that a user gave is to be checked."""
+        """Skip the checks of a user's arguments."""
 
     @override
     def mean_of(self, A: Tensor) -> Tensor:

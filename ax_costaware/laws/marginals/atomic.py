@@ -1,4 +1,4 @@
-"""Laws with finitely many values: given ones, or those of a sample."""
+"""Distributions on finitely many values: given ones, or those of a sample."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ from ax_costaware.laws.marginals.marginal import (
 from ax_costaware.laws.quadrature import gauss_rule
 
 _NODE_TOLERANCE = 1e-6
-"""How far a node may be from a value, relative to the values' size: it went through transforms."""
+"""Relative tolerance of nodes, which may have gone through transforms."""
 
 _EXPECTED_VALUES = "one or more distinct values, all numbers or all strings or all booleans"
 
 _MAX_PRINTED = 8
-"""Longer samples are printed by their size and range."""
+"""Sample size above which a sample is printed by its size and range."""
 
 _SAMPLES = "one or more finite numbers in a list, array or one-dimensional tensor"
 
 
 class AtomicMarginal(Marginal):
-    """A law whose nodes are finitely many."""
+    """Distribution with finitely many nodes."""
 
     @abstractmethod
     def _atoms(self) -> tuple[Tensor, Tensor]:
-        """Nodes in increasing order and their masses > 0, of any sum, both double."""
+        """Return increasing nodes and their masses > 0, of any sum, both double."""
 
     def _numbers(self, what: str) -> tuple[Tensor, Tensor]:
-        """Nodes and weights of a law on numbers.
+        """Return nodes and weights of a distribution on numbers.
 
         Args:
-            what: What of the law they are asked for; any other law does not have it.
+            what: Name of the quantity that needs numbers, for the message.
         """
         nodes, masses = self._atoms()
         return nodes, masses / masses.sum()
@@ -82,7 +82,7 @@ class AtomicMarginal(Marginal):
     @override
     def cdf(self, nodes: Tensor) -> Tensor:
         atoms, reached = self._steps()
-        # In the nodes' dtype, in which an atom may be a smaller number.
+        # Atoms are rounded to the nodes' dtype, so that a rounded node counts as its atom.
         x = floating(nodes.detach().cpu())
         below = torch.searchsorted(atoms.to(x), x, right=True)
         return torch.cat([reached.new_zeros(1), reached])[below].to(floating(nodes))
@@ -94,7 +94,7 @@ class AtomicMarginal(Marginal):
         return atoms[torch.searchsorted(reached, p)].to(u)
 
     def _steps(self) -> tuple[Tensor, Tensor]:
-        """Nodes, and the distribution function there."""
+        """Return the nodes, and the distribution function at them."""
         nodes, masses = self._atoms()
         reached = masses.cumsum(dim=0)
         return nodes, reached / reached[-1]
@@ -102,30 +102,30 @@ class AtomicMarginal(Marginal):
 
 @dataclass(frozen=True, init=False)
 class Discrete(AtomicMarginal):
-    """A law on finitely many values.
+    """Distribution on finitely many values.
 
-    The nodes of a law on numbers are the values. Those of a law on strings or booleans are
-    positions in ``values``, and its moments and support do not exist.
+    Nodes are the values if these are numbers. For strings or booleans they are positions in
+    ``values``, and moments and support do not exist.
     """
 
     values: tuple[RawValue, ...]
-    """The values, in the order given. Integers stay ``int`` where all values are integers."""
+    """Values in the given order. Integers stay ``int`` if all values are integers."""
 
     probabilities: tuple[float, ...]
-    """The probability of each value."""
+    """Probability of each value."""
 
     def __init__(
         self, values: Sequence[RawValue], probabilities: Sequence[float] | None = None
     ) -> None:
-        """A law on ``values``.
+        """Make a distribution on ``values``.
 
         Args:
             values: Distinct values: all numbers, all strings or all booleans.
-            probabilities: The probability of each; equal where not given.
+            probabilities: Probability of each value; None for equal ones.
 
         Raises:
-            InputError: For no values, equal or mixed or non-finite ones; for probabilities that
-                are negative, not one for each value, or do not sum to one (within 1e-6).
+            InputError: If values are empty, not distinct, of mixed kinds or not finite; or if
+                probabilities are negative, not one per value, or do not sum to one (within 1e-6).
         """
         checked = values_of_one_kind(values, "values", _EXPECTED_VALUES)
         if not checked:
@@ -141,7 +141,7 @@ class Discrete(AtomicMarginal):
 
     @property
     def mode(self) -> RawValue:
-        """The most probable value, the first of several."""
+        """Most probable value, the first of several."""
         return self.values[self.probabilities.index(max(self.probabilities))]
 
     @property
@@ -193,19 +193,19 @@ class Discrete(AtomicMarginal):
 
 @dataclass(frozen=True, init=False, repr=False)
 class Empirical(AtomicMarginal):
-    """The law that gives each of the samples the same probability."""
+    """Empirical distribution: equal probabilities of all samples."""
 
     samples: tuple[float, ...]
-    """The samples in increasing order: the law does not depend on the order they came in."""
+    """Samples in increasing order, so that their order does not matter in comparisons."""
 
     def __init__(self, samples: Sequence[float]) -> None:
-        """The law of a sample.
+        """Make the distribution of a sample.
 
         Args:
             samples: Finite numbers, of which several may be equal.
 
         Raises:
-            InputError: For no samples, or one that is not a finite number.
+            InputError: If there are no samples, or one is not a finite number.
         """
         set_fields(self, samples=tuple(sorted(checked_items(samples, "samples", _SAMPLES))))
 

@@ -1,7 +1,7 @@
-r"""A law that is learned from the values that an input took.
+r"""Distribution that is learned from realized values of an input.
 
-The posterior predictive law of a Dirichlet process (Ferguson 1973, *A Bayesian Analysis of Some
-Nonparametric Problems*).
+The posterior predictive distribution of a Dirichlet process (Ferguson 1973, *A Bayesian Analysis of
+Some Nonparametric Problems*).
 """
 
 from __future__ import annotations
@@ -30,58 +30,57 @@ from ax_costaware.laws.marginals.marginal import Marginal, RawValue, floating, u
 from ax_costaware.laws.quadrature import gauss_rule
 
 _MAX_PRINTED = 8
-"""More samples are printed by their number."""
+"""Sample size above which a sample is printed by its size."""
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class Learned(Marginal):
-    r"""A guess of an input's law, corrected by the values that it took.
+    r"""Prior distribution of an input, updated by its realized values.
 
-    The law is a Dirichlet process with base measure ``prior`` and concentration ``strength``
-    (Ferguson 1973). After ``n`` values, the next one follows the posterior predictive law
+    The distribution is a Dirichlet process with base measure ``prior`` and concentration
+    ``strength`` (Ferguson 1973). After ``n`` values, the next one has the posterior predictive
+    distribution
 
     .. math:: \frac{s}{s + n} P_0 + \frac{1}{s + n} \sum_{i=1}^n \delta_{x_i}, \qquad s =
         \mathrm{strength},
 
-    which is this marginal: ``strength`` counts as that many values that look like the prior. With
-    a ``Discrete`` prior it is the mean of the Dirichlet-multinomial posterior.
+    which is this marginal. ``strength`` is the number of values that the prior is worth. With a
+    ``Discrete`` prior it is the mean of the Dirichlet-multinomial posterior.
 
-    **What the law's own uncertainty does.** The nodes stand for the predictive law as if it were
-    the law. The true law :math:`P` is still random: for a function :math:`f` of the input,
-    :math:`\int f \, dP` has the mean that the nodes give, and beside the model's uncertainty of
-    :math:`f` the variance
+    **Uncertainty of the distribution.** Expectations take the predictive distribution as the true
+    one, :math:`P`, which is still random. For a function :math:`f` of the input,
+    :math:`\int f \, dP` has the mean under the predictive distribution, and the variance
 
     .. math:: \mathrm{Var}[f] \, / \, (s + n + 1),
 
-    with :math:`\mathrm{Var}[f]` under the predictive law. The model's posterior does not hold it:
-    expectations are as sure as if the predictive law were true. The missing part is small beside
-    the scatter of single outcomes, from which it differs by the factor ``1 / (s + n + 1)``; it
-    matters where ``strength`` and the number of values are both small.
+    which the model's posterior does not include. It is the variance of single outcomes times
+    ``1 / (s + n + 1)``, so that it matters only if ``strength`` and the number of values are both
+    small.
     """
 
     prior: Marginal
-    """The law before any value is known."""
+    """Distribution before any value is known."""
 
     strength: float
-    """How many values the prior is worth."""
+    """Number of values that the prior is worth."""
 
     samples: tuple[RawValue, ...]
-    """The values so far, in increasing order: the law does not depend on the order they came in."""
+    """Values so far in increasing order, so that their order does not matter in comparisons."""
 
     def __init__(
         self, prior: Marginal, strength: float = 10.0, samples: Sequence[RawValue] = ()
     ) -> None:
-        """A law that starts as ``prior``.
+        """Make a distribution that starts as ``prior``.
 
         Args:
-            prior: The law before any value is known, in the raw units of the parameter.
-            strength: How many values it is worth, a finite number > 0.
-            samples: The values so far. They may lie outside of the support of a prior that is on
-                numbers, but have to be values of a ``Discrete`` prior.
+            prior: Distribution before any value is known, in the raw units of the parameter.
+            strength: Number of values that the prior is worth, a finite number > 0.
+            samples: Values so far. They may be outside of the support of a continuous prior, but
+                have to be values of a ``Discrete`` one.
 
         Raises:
-            InputError: For a prior that is no marginal or is ``Learned`` itself, a strength that is
-                not positive, or values that are not finite or not among those of the prior.
+            InputError: If the prior is not a marginal or is itself ``Learned``, the strength is not
+                positive, or values are not finite or not values of a ``Discrete`` prior.
         """
         if not isinstance(prior, Marginal) or isinstance(prior, Learned):
             raise InputError(f"prior={prior!r}: expected a marginal such as Uniform(0, 1).")
@@ -99,14 +98,14 @@ class Learned(Marginal):
         return f"{start}, <{len(self.samples)} samples>)"
 
     def updated(self, values: Sequence[RawValue]) -> Learned:
-        """The law after more values of the input.
+        """Return the distribution after more values of the input.
 
         Args:
-            values: Values that the input took in trials that did not control it, beyond those that
-                are in ``samples`` already.
+            values: Realized values from trials that did not control the input, besides
+                ``samples``.
 
         Raises:
-            InputError: As the constructor.
+            InputError: As in the constructor.
         """
         more = sequence_of(values, "values", "a list of values")
         return replace(self, samples=(*self.samples, *_checked_samples(more, self.prior)))
@@ -152,7 +151,7 @@ class Learned(Marginal):
         (share, prior), (rest, sample) = self._parts
         nodes, weights = prior.nodes_and_weights(size)
         atoms, frequencies = sample.nodes_and_weights(len(self.samples))
-        # The prior's rule has the moments that the Gauss rule of the mixture depends on.
+        # The Gauss rule of the mixture depends on moments, which the prior's rule has exactly.
         places = np.concatenate([nodes.numpy(), atoms.numpy()])
         masses = np.concatenate([share * weights.numpy(), rest * frequencies.numpy()])
         points, where = np.unique(places, return_inverse=True)
@@ -175,7 +174,7 @@ class Learned(Marginal):
             return self._parts[0][1].icdf(u)
         p = unit_interval(u).detach().cpu().double().contiguous()
         atoms, before, after, known = self._jumps
-        # The first atom whose distribution function reaches p; beyond the last, the prior's tail.
+        # First atom whose distribution function reaches p; beyond the last one the prior's tail.
         index = torch.searchsorted(after, p)
         low = torch.cat([p.new_tensor([self.lower]), atoms])[index]
         high = torch.cat([atoms, p.new_tensor([self.upper])])[index]
@@ -191,9 +190,9 @@ class Learned(Marginal):
 
     @cached_property
     def _parts(self) -> tuple[tuple[float, Marginal], ...]:
-        """The laws that this one is a mixture of, each with its share.
+        """Components of the mixture with their weights.
 
-        The prior and the values; one law where there are no values, or the prior is ``Discrete``.
+        The prior and the values; a single component without values or with a ``Discrete`` prior.
         """
         total = self.strength + len(self.samples)
         if isinstance(self.prior, Discrete):
@@ -211,10 +210,10 @@ class Learned(Marginal):
 
     @cached_property
     def _jumps(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Where the values let the distribution function jump.
+        """Jumps of the distribution function.
 
-        The distinct values, the function just below them and there, and the part of the values in
-        the latter.
+        The distinct values; the function just below them; the function at them; and the part of the
+        last that is due to the values.
         """
         share, sample = self._parts[1]
         atoms, _ = sample.nodes_and_weights(len(self.samples))

@@ -1,9 +1,9 @@
-"""What every marginal can do.
+"""Interface of all marginals.
 
-A marginal is the law of one input in the trials that do not control it, in the raw units of the
-parameter: :math:`X_l` of Tay et al. 2023, *Bayesian Optimization with Cost-varying Variable
-Subsets*, section 3. Marginals are frozen, compare by value, print themselves as the call that makes
-them, and cost next to nothing to construct: quadrature rules are computed when they are asked for.
+A marginal is the distribution of one input in trials that do not control it, in the raw units of
+the parameter: :math:`X_l` of Tay et al. 2023, *Bayesian Optimization with Cost-varying Variable
+Subsets*, section 3. Marginals are frozen, compare by value, and print as the call that makes them.
+Quadrature rules are computed on demand.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from ax_costaware.argument_checks import integer_at_least
 from ax_costaware.exceptions import InputError
 
 RawValue: TypeAlias = float | int | str | bool
-"""A value of a parameter as the user writes it."""
+"""Value of a parameter as the user writes it."""
 
 
 class Marginal(ABC):
-    """The law of one input.
+    """Distribution of one input.
 
-    Tensors of nodes hold values of the input; those of a ``Discrete`` over strings or booleans hold
-    positions in its ``values``. ``decode`` turns either into raw values.
+    Nodes are values of the input. Those of a ``Discrete`` over strings or booleans are positions in
+    its ``values``. ``decode`` turns either into raw values.
     """
 
     @property
     def is_numeric(self) -> bool:
-        """Whether the input is a number, so that moments and support exist."""
+        """True if the input is a number, so that moments and support exist."""
         return True
 
     @property
     @abstractmethod
     def expectation(self) -> float:
-        """The mean of the law.
+        """Mean of the distribution.
 
-        It is not called ``mean`` because that of a ``TruncatedNormal`` is before the cut.
+        It is not called ``mean``, since ``TruncatedNormal.mean`` is the mean before truncation.
 
         Raises:
             InputError: If the values are not numbers.
@@ -47,7 +47,7 @@ class Marginal(ABC):
     @property
     @abstractmethod
     def variance(self) -> float:
-        """The variance of the law; for a sample, the sum of squares over their number.
+        """Variance of the distribution; for a sample with the divisor ``n``.
 
         Raises:
             InputError: If the values are not numbers.
@@ -56,7 +56,7 @@ class Marginal(ABC):
     @property
     @abstractmethod
     def lower(self) -> float:
-        """The least value of the support.
+        """Smallest value of the support.
 
         Raises:
             InputError: If the values are not numbers.
@@ -65,7 +65,7 @@ class Marginal(ABC):
     @property
     @abstractmethod
     def upper(self) -> float:
-        """The greatest value of the support.
+        """Largest value of the support.
 
         Raises:
             InputError: If the values are not numbers.
@@ -73,20 +73,20 @@ class Marginal(ABC):
 
     @property
     def nominal(self) -> RawValue:
-        """One value that stands for the law: its expectation, or the most probable value."""
+        """Representative value: the expectation, or the most probable value."""
         return self.expectation
 
     @abstractmethod
     def nodes_and_weights(self, n: int) -> tuple[Tensor, Tensor]:
-        """A quadrature rule of the law.
+        """Return a quadrature rule of the distribution.
 
         Args:
-            n: The most nodes to use, at least one. A ``Discrete`` law gives its atoms whatever
-                ``n``.
+            n: Largest number of nodes, at least one. ``Discrete`` ignores it, and returns all its
+                atoms.
 
         Returns:
-            ``m`` increasing nodes and ``m`` positive weights that sum to one, both double. A
-            continuous law gives its Gauss rule of ``m = n`` nodes, exact for polynomials of
+            ``m`` increasing nodes and ``m`` positive weights that sum to one, both double. For a
+            continuous distribution the Gauss rule of ``m = n`` nodes, exact for polynomials of
             degree ``2n - 1``.
 
         Raises:
@@ -95,14 +95,14 @@ class Marginal(ABC):
 
     @abstractmethod
     def cdf(self, nodes: Tensor) -> Tensor:
-        """Distribution function at nodes of any shape, in their shape and dtype.
+        """Return the distribution function at nodes, in their shape and dtype.
 
-        Where the nodes are whole numbers it is double.
+        It is double for nodes of an integer dtype.
         """
 
     @abstractmethod
     def icdf(self, u: Tensor) -> Tensor:
-        """Quantile function: the least node whose ``cdf`` is at least ``u``.
+        """Return quantiles: the smallest node whose ``cdf`` is at least ``u``.
 
         Args:
             u: Probabilities, of any shape.
@@ -115,16 +115,16 @@ class Marginal(ABC):
         """
 
     def decode(self, nodes: Tensor) -> list[RawValue]:
-        """Raw values, as an arm carries them, of an ``m``-tensor of nodes.
+        """Return the raw values, as an arm has them, of ``m`` nodes.
 
         Raises:
-            InputError: If ``nodes`` has not exactly one dimension, or holds something that is no
-                node of a ``Discrete`` law.
+            InputError: If ``nodes`` has not exactly one dimension, or an entry is not a node of a
+                ``Discrete`` distribution.
         """
         return list(column(nodes).tolist())
 
     def sample(self, n: int, seed: int) -> Tensor:
-        """``n`` independent draws, as double nodes; the same for the same seed.
+        """Return ``n`` independent draws as double nodes, a function of the seed.
 
         Raises:
             InputError: If ``n`` is not an integer of at least one, or ``seed`` is negative.
@@ -135,7 +135,7 @@ class Marginal(ABC):
 
 
 def unit_interval(u: Tensor) -> Tensor:
-    """``u`` unchanged.
+    """Return ``u``, checked to be probabilities.
 
     Raises:
         InputError: If an entry is outside ``[0, 1]`` or NaN, or ``u`` is not of floating point.
@@ -149,7 +149,7 @@ def unit_interval(u: Tensor) -> Tensor:
 
 
 def column(nodes: Tensor) -> Tensor:
-    """``nodes`` as a double tensor on the CPU.
+    """Return ``nodes`` as a double tensor on the CPU.
 
     Raises:
         InputError: Unless ``nodes`` has one dimension.
@@ -161,5 +161,5 @@ def column(nodes: Tensor) -> Tensor:
 
 
 def floating(numbers: Tensor) -> Tensor:
-    """The same numbers, as double where they are whole ones."""
+    """Return numbers of a floating-point dtype: double for those of an integer dtype."""
     return numbers if numbers.is_floating_point() else numbers.double()
