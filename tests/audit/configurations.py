@@ -198,18 +198,21 @@ def control_sets(draw: st.DrawFn) -> Configuration:
 
 @st.composite
 def costly_feedback(draw: st.DrawFn) -> Configuration:
-    """With every rule, costs of either kind, and a forgetting rate that is given or learned."""
+    """With every rule, costs of each kind, and a forgetting rate that is given or learned."""
     unit, space = draw(st.sampled_from([1e-6, 1.0, 300.0])), draw(_space())
     numbers = [p for p in space if isinstance(p, RangeParameterConfig) and p.bounds[0] >= 0]
     affine = {p.name: 3.0 * unit / p.bounds[1] for p in numbers[:1]}
-    varies = affine and draw(st.booleans())
+    kind = draw(st.sampled_from(["number", "learned", *(["of values"] if affine else [])]))
+    costs: dict[str, Any] = {"number": unit, "learned": LEARNED, "of values": None}
+    cost = costs[kind] or ac.AffineCost(affine, fixed=unit)
+    least = {"number": unit, "learned": 1.0, "of values": 2.0 * unit}[kind]
     rules = [ac.MeasurementRule(0.7), ac.LCBUCBRule(), ac.BernoulliRule(0.5), ac.FullFeedback()]
     rules += [ac.MixedRule(ac.MeasurementRule(), lower=0.1, upper=0.8)]
     settings: dict[str, Any] = {
         **draw(COMMON),
         **FAST,
-        "cost": ac.AffineCost(affine, fixed=unit) if varies else unit,
-        "budget": draw(_budget(2.0 * unit if varies else unit)),
+        "cost": cost,
+        "budget": draw(_budget(least)),
         "rule": draw(st.sampled_from([None, *rules])),
         "surrogate_spec": draw(SURROGATES),
     }
@@ -220,7 +223,7 @@ def costly_feedback(draw: st.DrawFn) -> Configuration:
         lambda: ac.costly_feedback_strategy(**settings),
         settings["budget"],
         draw(st.booleans()),
-        False,
+        kind == "learned",
         settings,
     )
 
