@@ -1,4 +1,4 @@
-"""Checks of the arguments that the acquisition functions and the search share."""
+"""Argument checks that acquisition functions and searches share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ax_costaware.laws.nodes import check_weights
 
 
 def check_columns(name: str, columns: Sequence[int], num_inputs: int) -> list[int]:
-    """Controlled columns as a sorted list.
+    """Return controlled columns as a sorted list.
 
     Raises:
         InputError: If they are empty, repeated, not integers or outside ``0 .. num_inputs - 1``.
@@ -41,7 +41,7 @@ def check_domain(
     constraints: Sequence[tuple[Tensor, Tensor, float]] | None,
     fixed: Mapping[int, float] | None,
 ) -> None:
-    """Refuse what would restrict the values of control sets, and does not apply to them.
+    """Refuse restrictions that do not fit the control sets.
 
     Args:
         controls: The controlled columns of each control set.
@@ -89,7 +89,7 @@ def check_nodes(nodes: Tensor, weights: Tensor) -> None:
 
 
 def check_pending(X_pending: Any, columns: str) -> None:
-    """Refuse with an ``InputError`` what is neither a matrix of ``k`` rows nor ``None``."""
+    """Refuse, with an ``InputError``, anything but a matrix or ``None``."""
     if X_pending is not None and (not isinstance(X_pending, Tensor) or X_pending.ndim != 2):
         got = tuple(X_pending.shape) if isinstance(X_pending, Tensor) else X_pending
         raise InputError(f"X_pending: got {got!r}; expected a tensor of shape (k, {columns}).")

@@ -1,21 +1,22 @@
 r"""Entropy search over queries whose answers are averages of the function that is optimised.
 
 A query :math:`a` is answered by :math:`z = g(a) + e`, an average :math:`g` of :math:`f` and noise.
-Both acquisition functions measure how much the answer tells of the optimum of :math:`f`, by
-samples of it:
+Both acquisition functions are the mutual information of the answer and the optimum of :math:`f`,
+by samples of the optimum:
 
-- ``ConditionalMaxValueEntropySearch``: of :math:`f^* = \max f`, by :math:`g(a) \le f^*` (CMES;
-  Zhang et al. 2024, "Indirect Query Bayesian Optimization with Integrated Feedback", equation 7
-  and appendix A).
-- ``ConditionalJointEntropySearch``: of the optimal point and value, by :math:`f(x^*) = f^*`, which
-  is an observation of :math:`f` and so leaves :math:`g` Gaussian (after Hvarfner, Hutter and Nardi
-  2022, "Joint Entropy Search"; Tu et al. 2022). An average over a wide region says much of where
-  its points are high and little of how high the highest is, which the first measure misses.
+- ``ConditionalMaxValueEntropySearch``: about :math:`f^* = \max f`, by the condition
+  :math:`g(a) \le f^*` (CMES; Zhang et al. 2024, "Indirect Query Bayesian Optimization with
+  Integrated Feedback", equation 7 and appendix A).
+- ``ConditionalJointEntropySearch``: about the optimal point and value, by the condition
+  :math:`f(x^*) = f^*`. This is an observation of :math:`f`, so that :math:`g` stays Gaussian (after
+  Hvarfner, Hutter and Nardi 2022, "Joint Entropy Search"; Tu et al. 2022). An average over a wide
+  region is informative about the location of the optimum, and hardly about its value. The first
+  criterion misses that.
 
-Where the optimum is within bounds on another outcome :math:`h`, whose averages are answered, too,
-the second adds how much such an answer tells of :math:`h(x^*) \le b`, which truncates a Gaussian
-(after Perrone et al. 2019, "Constrained Bayesian Optimization with Max-Value Entropy Search"). The
-first does not apply there: an average over points out of bounds may be above :math:`f^*`.
+With a bound on another outcome :math:`h`, whose averages are also observed, the second adds the
+information about :math:`h(x^*) \le b`, which truncates a Gaussian (after Perrone et al. 2019,
+"Constrained Bayesian Optimization with Max-Value Entropy Search"). The first does not apply: an
+average over infeasible points may be above :math:`f^*`.
 
 Values are in nats, over the cost of the query where there is one.
 """
@@ -43,10 +44,10 @@ from ax_costaware.models.posterior import ExactPosterior
 _SAMPLES = "a tensor of S finite numbers, S > 0"
 
 _MOST_EXPLAINED = 1 - 1e-9
-"""An answer without noise may tell all that it can of the optimal value: infinite information."""
+"""Largest share of a variance that an answer explains, so that the information stays finite."""
 
 _LEAST_REMAINING = 1e-9
-"""The part of the average's variance that is left at least when the optimal value is known."""
+"""Least share of the average's variance that is left given the optimal value."""
 
 
 class ConditionalEntropySearch(PointwiseAcquisition):
@@ -55,7 +56,7 @@ class ConditionalEntropySearch(PointwiseAcquisition):
     Args:
         model: A fitted ``ConditionalMeanProcess``.
         cost: A number > 0, a callable from queries ``n x p`` to ``n`` costs > 0, a ``CostModel``,
-            or a cost of BoTorch, see ``costs.CostFunction``; None where cost does not count.
+            or a cost of BoTorch, see ``costs.CostFunction``; None for 1.
         posterior_transform: A ``ScalarizedPosteriorTransform``: a weight of -1 for minimisation.
 
     Raises:
@@ -78,8 +79,8 @@ class ConditionalEntropySearch(PointwiseAcquisition):
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         """Condition on pending queries, instead of those given before.
 
-        The samples of the optimum stay; what the pending queries will tell of it is not counted
-        again, because they shrink the variances.
+        The samples of the optimum stay. Information of the pending queries is not counted again,
+        because they reduce the variances.
 
         Args:
             X_pending: ``k x p`` queries, or None.
@@ -92,21 +93,21 @@ class ConditionalEntropySearch(PointwiseAcquisition):
         noise = self.posterior.noise_at(points).unsqueeze(-1)
         information = self._information(points, noise).mean(dim=-1)
         per_cost = information * (-self._log_cost(points)).exp()
-        # The zero gives what moves in steps only, as averages of choices do, the gradient of steps.
+        # Adding zero keeps X in the graph where averages are piecewise constant, as with choices.
         return per_cost + 0.0 * points.sum(dim=-1)
 
     def _joint_with(self, X: Tensor) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
-        """From queries to the moments of their averages, and covariances with points ``S x d``."""
+        """Return a function from queries to their moments and covariances with points ``S x d``."""
         return self.posterior.joint_with(self.latent.functionals(X))
 
     @abstractmethod
     def _information(self, queries: Tensor, noise: Tensor) -> Tensor:
-        """Information by each sample, ``n x S``, with noise variances ``n x 1``."""
+        """Return the information for each sample, ``n x S``, with noise variances ``n x 1``."""
 
 
 @takes_its_inputs
 class ConditionalMaxValueEntropySearch(ConditionalEntropySearch):
-    r"""What the answer of a query tells of the maximum of the function behind it (CMES).
+    r"""Information of an answer about the maximum of the latent function (CMES).
 
     Args:
         model: A fitted ``ConditionalMeanProcess``.
@@ -150,17 +151,17 @@ class ConditionalMaxValueEntropySearch(ConditionalEntropySearch):
 
 @takes_its_inputs
 class ConditionalJointEntropySearch(ConditionalEntropySearch):
-    r"""What the answer of a query tells of the optimal point and value of the function behind it.
+    r"""Information of an answer about the optimal point and value of the latent function.
 
-    With posterior variances :math:`v` of the average and :math:`v_f` of the function, and the
-    noise's :math:`s^2`, it is the mean over samples of
+    With posterior variances :math:`v` of the average and :math:`v_f` of the function, and a noise
+    variance :math:`s^2`, it is the mean over samples of
 
     .. math:: -\frac{1}{2} \log
         \left(1 - \frac{\mathrm{cov}(g, f(x^*))^2}{v_f(x^*) (v + s^2)}\right),
 
-    exactly what the answer tells of the value at the sampled point. ``truncate`` adds what it tells
-    by :math:`g(a) \le f^*` on top, which holds for weights that are positive and sum to one. With
-    two points in X that is all there is to know of the optimum.
+    the information of the answer about the value at the sampled point. ``truncate`` adds the
+    information of :math:`g(a) \le f^*`, which holds for weights that are positive and sum to one.
+    With two latent points the sum is the exact information about the optimum.
 
     Args:
         model: A fitted ``ConditionalMeanProcess``.
@@ -168,7 +169,7 @@ class ConditionalJointEntropySearch(ConditionalEntropySearch):
             ``sample_optima``.
         optimal_outputs: ``S`` samples of the maximum, one for each of these, in raw units of the
             outcome with the sign of maximisation.
-        truncate: Whether to take account of the maximum being above the average.
+        truncate: True to add the information of the maximum being above the average.
         cost: A number > 0, a callable from queries ``n x p`` to ``n`` costs > 0, a ``CostModel``,
             or a cost of BoTorch, see ``costs.CostFunction``; None where cost does not count.
         posterior_transform: A ``ScalarizedPosteriorTransform``: a weight of -1 for minimisation.

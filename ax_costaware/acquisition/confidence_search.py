@@ -1,9 +1,9 @@
-r"""The searches of a round of CE-GP-UCB in a continuous space.
+r"""Maximization of the UCB and search for rivals, in one round of CE-GP-UCB in a continuous space.
 
-The point to use has the largest upper confidence bound :math:`\mu + \sqrt{\beta} \sigma`. Whether
-its outcome is worth measuring depends on its rivals: the points that it may be confused with (Wang
-et al. 2020, *Cost-Efficient Online Hyperparameter Optimization*, Algorithm 1). Both are searched
-for by multi-start L-BFGS-B in the coordinates of the unit cube, whatever the units of the box.
+The point to use has the largest upper confidence bound :math:`\mu + \sqrt{\beta} \sigma`. The
+decision to measure its outcome depends on its rivals: points that it may be confused with (Wang et
+al. 2020, *Cost-Efficient Online Hyperparameter Optimization*, Algorithm 1). Both searches are
+multi-start L-BFGS-B in the coordinates of the unit cube.
 """
 
 from __future__ import annotations
@@ -21,48 +21,47 @@ from ax_costaware.acquisition.optimize import Optimum, Region, maximize
 from ax_costaware.models.posterior import Comparison, ExactPosterior
 
 Compare: TypeAlias = Literal["correlation", "local_optima"]
-"""Which points are rivals of the chosen one."""
+"""Definition of rivals: points of small prior correlation, or other local optima of the UCB."""
 
 RAW_SAMPLES = 512
-"""Sobol points that are scored where no starts are given."""
+"""Sobol points to choose starts from if none are given."""
 
-# The search for rivals: it only has to find one that is strong enough, and more of it changed the
-# largest probability by less than .01 on samples of Gaussian processes with up to six columns.
+# The search for rivals only has to find one that is strong enough. More iterations or restarts
+# changed the largest probability by less than .01 on samples of GPs with up to six columns.
 _RIVAL_ITERATIONS = 15
 _RIVAL_RESTARTS = 8
 
-# It may step over the correlation that makes a point a rival, at the price of this times the
-# squared excess, by about .001, and so it aims at a little less.
+# The bound on the correlation of a rival enters as a penalty, this times the squared excess. The
+# penalty allows an excess of about .001, so the bound is lowered by a margin.
 _PENALTY = 1e3
 _MARGIN = 2e-3
 
-# A spread this small compares means only.
+# With variances below this one only means are compared.
 _SMALLEST_VARIANCE = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
 class ConfidenceSearch:
-    """The searches of one round."""
+    """Maximization of the UCB and search for rivals."""
 
     posterior: ExactPosterior
     """The posterior at the time of the round, of an objective to be maximised."""
 
     region: Region
-    """Where the points may be."""
+    """Region of the points."""
 
     rival_correlation: float
     """Prior correlation with the point of the round below which a point is a rival."""
 
     starts: Tensor | None = None
-    """``m x d`` valid points all over the region, which are scored, and from the best of which
-    local searches start; by default its candidates, or Sobol points of the box."""
+    """``m x d`` valid points; local searches start from the best ones. By default the candidates of
+    the region, or Sobol points of the box."""
 
     counted: Callable[[Tensor, Tensor], Tensor] | None = None
-    """From points ``n x d`` and their bounds, ``n``, to what these count as; None: themselves."""
+    """Function from points ``n x d`` and bounds, ``n``, to weighted bounds; None: identity."""
 
     shortfall: Callable[[Tensor], Tensor] | None = None
-    """By how much points ``n x d`` fall short of being rivals, ``n``, below zero where they do not;
-    None: they do not."""
+    """Function of points ``n x d``, negative where a point may be a rival; None: anywhere."""
 
     num_restarts: int = 16
     """Number of local searches."""
@@ -77,8 +76,8 @@ class ConfidenceSearch:
             beta: The squared weight of the standard deviation, >= 0.
 
         Returns:
-            The local optima, ``k x d``, best first, and the bounds there, ``k``. There is one for
-            each hill, not all the small ones that noise makes on it.
+            The local optima, ``k x d``, best first, and the bounds there, ``k``. Small local optima
+            on the slope of another one are merged with it.
         """
 
         def bound(X: Tensor) -> Tensor:
@@ -99,13 +98,13 @@ class ConfidenceSearch:
             return Optimum(found.point, bound(found.point))
 
     def rivals(self, optima: Tensor, compare: Compare, joint: bool) -> Comparison:
-        """Moments of the rivals of the best local optimum; ``optima`` are all, ``k x d``."""
+        """Return moments of the rivals of the best local optimum, the first of ``optima``."""
         points = self.rival_points(optima[0], optima[1:], compare, joint)
         with torch.no_grad():
             return self.posterior.compared_with(optima[0])(points)
 
     def rival_points(self, point: Tensor, optima: Tensor, compare: Compare, joint: bool) -> Tensor:
-        """Points, ``k x d``, that the point of a round may be confused with.
+        """Return points, ``k x d``, that the point of a round may be confused with.
 
         Args:
             point: The point of the round, ``d``.
@@ -114,14 +113,14 @@ class ConfidenceSearch:
                 as for ``"correlation"``: the points of small prior correlation with the point,
                 among them the one that is better with the largest probability. A single optimum
                 would otherwise never be measured again.
-            joint: Whether that probability takes account of the covariance with the point.
+            joint: True if that probability uses the covariance with the point.
         """
         others = optima
         if self.shortfall is not None:
             others = others[self.shortfall(others) < 0]
         if compare == "local_optima" and len(others):
             return others
-        # By correlation, the strongest ones among them; else the least correlated point.
+        # The strongest points of small correlation; if there are none, the least correlated point.
         posterior = self.posterior
         with torch.no_grad():
             mean, variance = posterior(point.unsqueeze(0))
@@ -169,7 +168,7 @@ class ConfidenceSearch:
         return sobol.squeeze(-2)
 
     def _far_from(self, point: Tensor) -> Tensor:
-        """The corner of the box that is farthest from a point, ``1 x d``; none if held back."""
+        """Return the farthest corner of the box, ``1 x d``; none with constraints or choices."""
         lower, upper = self.region.bounds
         if len(self.region.free) < len(point) or self.region.constraints:
             return point.new_empty(0, len(point))

@@ -1,13 +1,12 @@
 r"""The best values of every control set, and the acquisition functions of one.
 
-``optimize_control_sets`` takes all control sets and restarts in one batch; see
-``optimize`` for how it is searched. Source: Tay et al. 2023, Algorithm 1, line 6; the
-monotonicity that makes a control set worth no more than a superset is left to the rules
-(``ax_costaware.methods``).
+``optimize_control_sets`` searches all control sets and restarts in one batch, see ``optimize``
+(Tay et al. 2023, Algorithm 1, line 6). The rules of ``ax_costaware.methods`` use that a control set
+is never better than a superset of it.
 
-A partial query fixes the controlled columns and leaves the rest to chance. Its acquisition
-functions take ordinary ``batch_shape x 1 x d`` points and ignore the random columns, so that
-``optimize_acqf`` works with these columns in ``fixed_features``. Values are in the units of the
+A partial query sets the controlled columns; the others are random. Its acquisition functions take
+ordinary ``batch_shape x 1 x d`` points and ignore the random columns, so that ``optimize_acqf``
+works with these columns in ``fixed_features``. Values are in the units of the
 model's posterior after the posterior transform; larger is better.
 """
 
@@ -74,8 +73,8 @@ from ax_costaware.models.posterior import (
 from ax_costaware.space.discrete import Discrete
 from ax_costaware.space.elimination import Elimination, LinearConstraints
 
-# Local searches of a control set that go on to convergence, and how far apart in length-scales the
-# starts of all are.
+# Local searches of a control set that run to convergence, and least distance of starts, in
+# length-scales.
 _NUM_POLISHED = 2
 _START_DISTANCE = 0.5
 
@@ -111,7 +110,7 @@ def optimize_control_sets(
 
     Args:
         model: A single-output model. An exact GP with a product kernel takes the fast path; any
-            other model is asked through its posterior.
+            other model is evaluated by its posterior.
         bounds: ``2 x d`` bounds of the inputs.
         control_sets: For each control set, the columns that it controls.
         nodes: ``m x d`` joint nodes of the inputs (see ``sobol_nodes``); of each control set the
@@ -143,10 +142,10 @@ def optimize_control_sets(
             set's query at the training inputs.
         feasibility: Posteriors of further outcomes with bounds, which the expectations of queries
             are to satisfy; None for none.
-        weighted: What a query counts as that may not satisfy them, by its value and the logarithm
-            of the probability that it does; see ``feasibility_weighted``.
-        costs: What queries cost, and how that counts in the choice of the points; None: not at all.
-            Values are those without it.
+        weighted: Weighted value of a query, from its value and its log probability of being
+            feasible; see ``feasibility_weighted``.
+        costs: Costs of queries, which change the choice of the points, not the returned values;
+            None for no costs.
         posterior: ``FunctionalPosterior.of(model, posterior_transform, X_pending)``, for several
             searches to share its factor; read from the model if omitted.
         seed: Seed of the raw points and of the posterior sample.
@@ -165,7 +164,7 @@ def optimize_control_sets(
     check_nodes(nodes, weights)
     nonnegative_number(beta, "beta")
     num_inputs = nodes.shape[-1]
-    # They may be whole numbers, or in single precision, as torch makes them of Python's.
+    # Bounds may be integers, or single precision, which is torch's default for Python floats.
     bounds = checked_bounds(bounds, num_inputs).to(next(model.parameters(), nodes))
     if len(control_sets) == 0:
         raise InputError("control_sets: got none; it takes at least one list of column indices.")
@@ -201,7 +200,7 @@ def optimize_control_sets(
     criterion: Criterion
     if name == "ei":
         if best_f is None:
-            if posterior.observed.shape[-1] != num_inputs:  # as where one says the task
+            if posterior.observed.shape[-1] != num_inputs:  # such as with a task column
                 raise InputError(
                     f"best_f: got None; expected a number, since the training inputs of a "
                     f"{type(model).__name__} are not points in the bounds."
@@ -240,18 +239,18 @@ def optimize_control_sets(
             distances=_START_DISTANCE * lengths,
         )
         best = torch.stack([optimum.point[0] for optimum in found])
-        worth = torch.stack([optimum.value[0] for optimum in found])
+        largest = torch.stack([optimum.value[0] for optimum in found])
         if costs is not None:
             with torch.no_grad():
-                worth = objective(best, torch.arange(len(part)))
-        points[part], values[part] = best.to(points), worth.to(values)
+                largest = objective(best, torch.arange(len(part)))
+        points[part], values[part] = best.to(points), largest.to(values)
     return Optimum(points, values.exp() if logarithmic else values)
 
 
 def _best_mean(
     objectives: Iterable[tuple[list[int], ControlSetObjective]], inputs: Tensor
 ) -> float:
-    """The best mean of any control set's query at inputs ``n x d``."""
+    """Return the best mean of any control set's query at inputs ``n x d``."""
     best = -math.inf
     with torch.no_grad():
         for part, means in objectives:
@@ -266,19 +265,19 @@ def sampled(
     posterior_transform: PosteriorTransform | None,
     seed: int,
 ) -> FunctionalPosterior:
-    """One posterior sample, whose mean it is, in place of the posterior of a model."""
+    """Return one posterior sample as a posterior, whose mean it is."""
     if isinstance(posterior, ExactPosterior):
         factor = posterior.factor
         if factor.separable is not None and has_fourier_features(factor):
             return posterior.sampled(FourierPath.draw(factor, seed))
     try:
-        with manual_seed(seed):  # it needs no pending points to differ from the last
+        with manual_seed(seed):  # samples of a batch differ by the seed, not by pending points
             path = get_matheron_path_model(model)
     except NotImplementedError as error:
         got = f"model: got {type(model).__name__}; the acquisition 'ts' takes one"
         raise UnsupportedInputError(f"{got} with an RBF or Matern kernel.") from error
     if posterior_transform is not None:
-        # A sample is no Gaussian posterior, which is what most transforms take.
+        # Most transforms take Gaussian posteriors only, so apply ``evaluate`` to the sample.
         transform, drawn = posterior_transform, path
         path = GenericDeterministicModel(lambda X: transform.evaluate(drawn(X)).unsqueeze(-1))
     return ModelPosterior(path, None)
@@ -287,8 +286,7 @@ def sampled(
 class PartialQueryAcquisition(PointwiseAcquisition):
     """Base of the acquisition functions of one control set.
 
-    On an exact GP everything runs on the cached factor; any other model is asked for its posterior
-    at the nodes.
+    An exact GP is evaluated by its cached factor, any other model by its posterior at the nodes.
     """
 
     def __init__(
@@ -318,9 +316,9 @@ class PartialQueryAcquisition(PointwiseAcquisition):
         r"""Condition on pending points.
 
         Args:
-            X_pending: ``k x d`` points, or ``None``. A point whose inputs are partly left to
-                chance is represented by the values that are expected there. It is fantasized at its
-                posterior mean, which on an exact GP is the expectation over all fantasies.
+            X_pending: ``k x d`` points, or ``None``. Random inputs of a point are represented by
+                their expected values. A point is fantasized at its posterior mean, which on an
+                exact GP is the expectation over all fantasies.
         """
         super().set_X_pending(X_pending)
         posterior = FunctionalPosterior.of(self.model, self.posterior_transform, self.X_pending)
@@ -333,7 +331,7 @@ class PartialQueryAcquisition(PointwiseAcquisition):
 
 @takes_its_inputs
 class ExpectedUpperConfidenceBound(PartialQueryAcquisition):
-    r"""Expected upper confidence bound over the inputs that are left to chance.
+    r"""Expected upper confidence bound over the uncontrolled inputs.
 
     .. math:: \alpha(x_C) = E_{X_R}\left[\mu(x_C, X_R) + \beta\, \sigma(x_C, X_R)\right],
 
@@ -412,7 +410,7 @@ class PartialQueryLogExpectedImprovement(PartialQueryAcquisition):
         posterior_transform: PosteriorTransform | None = None,
         **_: Any,
     ) -> float:
-        """The best posterior mean of the queries with the controlled values of points ``n x d``."""
+        """Return the best posterior mean of queries with the controlled values of ``n x d``."""
         mean = ExpectedUpperConfidenceBound(
             model, controlled, nodes, weights, 0.0, posterior_transform
         )

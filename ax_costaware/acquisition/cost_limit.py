@@ -1,8 +1,8 @@
-"""Acquisition functions for a limit of the cost: with a penalty beyond it, and the least cost.
+"""Acquisition functions for a limit of the cost: a penalty beyond it, and the least cost.
 
-A bound on the expected cost is no box and no linear constraint, and the optimisers of mixed spaces
-know no other. So it enters as a smooth penalty that begins just below the bound, and exceeds there
-all that the acquisition function varies (``CostLimited``).
+The optimizers of mixed spaces take boxes and linear constraints only. A bound on the expected cost
+therefore enters as a smooth penalty, which begins just below the bound and reaches the range of the
+acquisition function there (``CostLimited``).
 """
 
 from __future__ import annotations
@@ -19,18 +19,17 @@ from ax_costaware.acquisition.pointwise import PointwiseAcquisition
 from ax_costaware.costs import CostFunction, log_cost_function
 
 _MARGIN = 0.02
-"""Log of the cost, below the limit, over which the penalty grows to the acquisition function's
-spread."""
+"""Width of the penalty's rise below the limit, in log cost."""
 
 
 class CostLimited(PointwiseAcquisition):
-    """An acquisition function with a penalty where a point costs more than a limit.
+    """Acquisition function with a penalty on points that cost more than a limit.
 
     Args:
         acquisition: The acquisition function.
         cost: A cost, see ``log_cost_function``.
-        limit: The largest cost that can be paid, > 0.
-        points: ``n x d`` points that show how much the acquisition function varies.
+        limit: The largest cost, > 0.
+        points: ``n x d`` points from which the range of the acquisition function is estimated.
     """
 
     def __init__(
@@ -55,7 +54,7 @@ class NegativeLogCost(PointwiseAcquisition):
     """Negative logarithm of the expected cost, for the cheapest point.
 
     Args:
-        model: The model of the objective, which is not asked.
+        model: The model of the objective, which is not used.
         cost: A cost, see ``log_cost_function``.
         log_weight: A function from points ``n x d`` to ``n`` logarithms that are added, such as
             that of the probability that the trial is feasible; None for none.
@@ -71,6 +70,6 @@ class NegativeLogCost(PointwiseAcquisition):
         self._log_cost, self._log_weight = log_cost_function(cost), log_weight
 
     def _values(self, points: Tensor) -> Tensor:
-        # The zero gives a cost that is the same everywhere the gradient that it has.
+        # Adding zero keeps X in the graph, so that a constant cost has a gradient.
         value = 0.0 * points.sum(dim=-1) - self._log_cost(points)
         return value if self._log_weight is None else value + self._log_weight(points)

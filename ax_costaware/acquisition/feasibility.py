@@ -1,14 +1,14 @@
 r"""Bounds on further outcomes, and the probability that functionals of the outcomes satisfy them.
 
 Each outcome has a model of its own, independent of the objective's, as in constrained expected
-improvement (Gardner et al. 2014, "Bayesian Optimization with Inequality Constraints"). A trial is
-then worth what it is expected to gain times the probability :math:`P` that it is feasible. The
-acquisition functions that know a cost take :math:`\log P` as ``log_weight``.
+improvement (Gardner et al. 2014, "Bayesian Optimization with Inequality Constraints"). The value of
+a trial is its expected gain times its probability :math:`P` of being feasible. The cost-aware
+acquisition functions take :math:`\log P` as ``log_weight``.
 
-What is feasible is a *functional* of an outcome: its value at a point, at a point and the target
+Bounds apply to a *functional* of an outcome: its value at a point, at a point and the target
 fidelity, at a point and a time, an average, or an expectation over random inputs. ``Feasibility``
-asks for its mean and variance only. Bounds are given in the unit of the metric; its model, and what
-is read from it, is on an ``OutcomeScale``, by default that unit itself.
+needs its mean and variance only. Bounds are given in the unit of the metric. Its model and
+posterior are on an ``OutcomeScale``, by default that unit itself.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ Posterior = TypeVar("Posterior", covariant=True)
 Other = TypeVar("Other")
 
 _STEEPNESS = 500.0
-"""Factor of the squared shortfall in log probability, where feasibility is required."""
+"""Factor of the squared shortfall in log probability if feasibility is required."""
 
 _MARGIN = 0.95
-"""Share of the logarithm of a required probability where the weight begins to fall, so that a
-search which climbs the weighted value ends where the probability is large enough."""
+"""Factor on the log of a required probability below which the weight falls. It keeps a maximum of
+the weighted value where the probability is large enough."""
 
 _LEAST_SHARE = 1e-8
-"""Part of a variance that a trial leaves at least: the root has a slope there."""
+"""Least share of a variance that a trial leaves: the root has an infinite slope at zero."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,10 @@ class OutcomeConstraint:
     """Largest feasible value; None for no such bound."""
 
     fit: Callable[[], Model] = field(default=unavailable, compare=False, repr=False)
-    """Gives the model of the metric, fitted to its values on their scale."""
+    """Callable that returns the model of the metric, fitted to its values on their scale."""
 
     find_scale: Callable[[], OutcomeScale] = field(default=OutcomeScale, compare=False, repr=False)
-    """Gives that scale."""
+    """Callable that returns this scale."""
 
     def __post_init__(self) -> None:
         check_fields(self, lower=optional(finite_number), upper=optional(finite_number))
@@ -95,7 +95,7 @@ class OutcomeConstraint:
 
     @cached_property
     def scale(self) -> OutcomeScale:
-        """The scale on which the model sees the metric."""
+        """Scale of the metric in its model."""
         return self.find_scale()
 
     @cached_property
@@ -105,13 +105,13 @@ class OutcomeConstraint:
         return lower, upper
 
     def model(self, violated: Tensor | None = None) -> Model:
-        """The model of the metric, after points ``k x d`` that count as observed out of bounds."""
+        """Return the model of the metric, with points ``k x d`` fantasized out of bounds."""
         with torch.enable_grad():
             model = self.fit()
         return model if violated is None else fantasized(model, violated, self.violated)
 
     def log_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """The logarithm of the probability that a Gaussian outcome keeps to the bounds.
+        """Return the log probability that a Gaussian outcome satisfies the bounds.
 
         Args:
             mean: Posterior means on the scale of the model, of any shape.
@@ -125,12 +125,12 @@ class OutcomeConstraint:
         return log_prob_normal_in((lower - mean) / sigma, (upper - mean) / sigma)
 
     def squared_excess(self, values: Tensor) -> Tensor:
-        """The square of how much values on the scale of the model are out of bounds."""
+        """Return the squared distances of values, on the scale of the model, to the bounds."""
         lower, upper = self.scaled_ends
         return (values - upper).clamp_min(0.0).square() + (lower - values).clamp_min(0.0).square()
 
     def violated(self, posterior: GPyTorchPosterior) -> Tensor:
-        """The values next to the posterior means that are out of bounds by a standard deviation."""
+        """Return the values nearest to the means that are a standard deviation out of bounds."""
         mean, sigma = posterior.mean, posterior.variance.sqrt()
         lower, upper = self.scaled_ends
         above, below = mean.clamp_min(upper + sigma), mean.clamp_max(lower - sigma)
@@ -150,8 +150,8 @@ class Feasibility(Generic[Posterior]):
     """
 
     outcomes: Sequence[tuple[OutcomeConstraint, Posterior]]
-    """Bounds of each outcome, and its posterior: a function from functionals to their means and
-    variances, or an object that ``over`` makes one of."""
+    """Bounds and posterior of each outcome. The posterior is a function from functionals to their
+    means and variances, or an object from which ``over`` derives one."""
 
     @staticmethod
     def of(
@@ -163,13 +163,13 @@ class Feasibility(Generic[Posterior]):
 
         Args:
             constraints: The bounds, with their models.
-            read: Gives the posterior of a model, such as ``FunctionalPosterior.of``.
-            violated: ``k x d`` points that count as observed out of bounds; None for none.
+            read: Returns the posterior of a model, such as ``FunctionalPosterior.of``.
+            violated: ``k x d`` points to fantasize out of bounds; None for none.
         """
         return Feasibility([(one, read(one.model(violated))) for one in constraints])
 
     def over(self, functionals: Callable[[Posterior], Other]) -> Feasibility[Other]:
-        """Return the same bounds on other functionals, given what reads them of a posterior."""
+        """Return the same bounds on other functionals; ``functionals`` maps each posterior."""
         return Feasibility([(bound, functionals(one)) for bound, one in self.outcomes])
 
     def log_probability(self: Feasibility[Moments], X: Tensor, least: float = -math.inf) -> Tensor:
@@ -177,7 +177,7 @@ class Feasibility(Generic[Posterior]):
 
         Args:
             X: Functionals, such as points ``... x d``. An ensemble of models is one mixture.
-            least: Smaller logarithms count as this one.
+            least: Lower bound of the result.
 
         Returns:
             A tensor ``...``.
@@ -196,24 +196,24 @@ class Feasibility(Generic[Posterior]):
         X: Tensor,
         feasibility_threshold: float,
     ) -> Tensor:
-        r"""Log probability that a trial shows what it tells of to be feasible, with gradients.
+        r"""Log probability that a trial shows its inputs to be feasible, with gradients.
 
-        An outcome that is :math:`N(m, s^2)` there, and has the correlation :math:`\rho` with that
-        of the trial, has the mean :math:`m' \sim N(m, \rho^2 s^2)` after it and the variance
-        :math:`(1 - \rho^2) s^2`. It is likely enough to be at most :math:`u` if
-        :math:`m' \le u - z \sqrt{1 - \rho^2} s` with the threshold :math:`\Phi(z)`, thus with
-        the probability
+        Let an outcome at the target be :math:`N(m, s^2)`, with the correlation :math:`\rho` to the
+        outcome of the trial. After the trial its mean is :math:`m' \sim N(m, \rho^2 s^2)` and its
+        variance is :math:`(1 - \rho^2) s^2`. It satisfies :math:`y \le u` with probability
+        :math:`\Phi(z)` or more if :math:`m' \le u - z \sqrt{1 - \rho^2} s`. The probability of
+        that is
 
         .. math:: \Phi\left(\frac{u - z \sqrt{1 - \rho^2} s - m}{|\rho| s}\right).
 
-        A trial that tells nothing shows nothing, however cheap. Several bounds count as independent
-        ones, each kept with the root of the probability: for two bounds of one outcome that is less
-        than the probability.
+        An uninformative trial therefore has a probability of zero, however cheap it is. With
+        :math:`k` bounds, each has to hold with the :math:`k`-th root of the threshold, as if they
+        were independent. For two bounds of one outcome that is conservative.
 
         Args:
-            X: Points ``n x d`` of trials. Of each outcome the posterior gives mean and variance,
-                and the part :math:`\rho^2` of this variance that the trial explains.
-            feasibility_threshold: Probability from which on all bounds count as kept.
+            X: Points ``n x d`` of trials. The posterior of each outcome returns mean, variance,
+                and the share :math:`\rho^2` of this variance that the trial explains.
+            feasibility_threshold: Least probability of satisfying all bounds.
 
         Returns:
             A tensor ``n``.
@@ -223,8 +223,8 @@ class Feasibility(Generic[Posterior]):
         ]
         z = float(norm.ppf(feasibility_threshold ** (1 / max(len(ends), 1))))
         total = X.new_zeros(X.shape[:-1])
-        for bound, told in self.outcomes:
-            mean, variance, share = told(X)
+        for bound, moments in self.outcomes:
+            mean, variance, share = moments(X)
             moved = (share * variance).sqrt()
             left = ((1.0 - share).clamp_min(_LEAST_SHARE) * variance).sqrt()
             for sign, end in zip((-1.0, 1.0), bound.scaled_ends, strict=True):
@@ -239,7 +239,7 @@ class Feasibility(Generic[Posterior]):
 
 
 NO_BOUNDS = Feasibility[Any](())
-"""What is always feasible."""
+"""Feasibility without bounds: every functional is feasible."""
 
 
 def feasibility_weighted(
@@ -249,28 +249,27 @@ def feasibility_weighted(
     log_threshold: float = 0.0,
     is_required: bool = False,
 ) -> Tensor:
-    r"""Value of what is feasible with a probability :math:`P`.
+    r"""Return values weighted by the probability :math:`P` of being feasible.
 
-    A value :math:`v` counts as :math:`v_{worst} + w \, (v - v_{worst})`, so that what is infeasible
-    is worth the worst value, as BoTorch's ``ConstrainedMCObjective`` has it. The weight is
-    :math:`w = \min(P / P_0, 1)`:
+    The result is :math:`v_{worst} + w \, (v - v_{worst})`. An infeasible point has the worst value,
+    as in BoTorch's ``ConstrainedMCObjective``. The weight is :math:`w = \min(P / P_0, 1)`:
 
-    - with :math:`P_0 = 1` this is the expected value; of an improvement, whose worst value is zero,
-      it is constrained expected improvement (Gardner et al. 2014);
-    - with :math:`P_0 = \Phi(-\beta)` what is feasible by an optimistic confidence bound counts in
-      full, as in constrained upper confidence bounds (Xu et al. 2023, "Constrained Efficient Global
-      Optimization of Expensive Black-box Functions").
+    - With :math:`P_0 = 1` the result is the expected value. For an improvement, whose worst value
+      is zero, it is constrained expected improvement (Gardner et al. 2014).
+    - With :math:`P_0 = \Phi(-\beta)` a point that is feasible by an optimistic confidence bound has
+      the weight 1, as in constrained upper confidence bounds (Xu et al. 2023, "Constrained
+      Efficient Global Optimization of Expensive Black-box Functions").
 
-    Where :math:`P \ge P_0` is required, it is :math:`\exp(-s \max(\log P_0 / P, 0)^2)` with a large
-    :math:`s`: it leaves out what is not likely enough, and a search can climb it.
+    If :math:`P \ge P_0` is required, the weight is :math:`\exp(-s \max(\log P_0 / P, 0)^2)` with a
+    large :math:`s`: a smooth cutoff that a search can climb.
 
     Args:
         value: Values, of any shape.
         log_probability: Logarithms of :math:`P`, of the same shape.
-        worst: Value of what is infeasible; None for values that are
-            logarithms of what is worth zero there.
+        worst: Value of an infeasible point; None if values are logarithms, whose worst value is
+            ``log(0)``.
         log_threshold: Logarithm of :math:`P_0`, at most zero.
-        is_required: Whether what is less likely is left out.
+        is_required: True to cut off points below :math:`P_0`.
     """
     if is_required:
         shortfall = (_MARGIN * log_threshold - log_probability).clamp_min(0.0)
@@ -280,20 +279,20 @@ def feasibility_weighted(
     if worst is None:
         return value + log_weight
     height = value - worst
-    # What is below the worst value is no better for being infeasible.
+    # A value below the worst one must not improve by being infeasible.
     return worst + height * torch.where(height > 0, log_weight, 0.0).exp()
 
 
 def feasible_first(
     values: Tensor, log_probabilities: Tensor | None, feasibility_threshold: float
 ) -> list[int]:
-    """Places of ``n`` values, the largest first, of those before that are feasible.
+    """Return the order of ``n`` values: feasible ones by value, then others by probability.
 
     Args:
         values: The values.
-        log_probabilities: ``n`` logarithms of how likely each is to be feasible, which tell apart
-            what is too unlikely for a float; None where all are feasible.
-        feasibility_threshold: How likely one has to be; the others come by how likely they are.
+        log_probabilities: ``n`` log probabilities of being feasible, since the probabilities may
+            underflow; None if all are feasible.
+        feasibility_threshold: Least probability of a feasible value.
     """
     order: list[int] = values.argsort(descending=True, stable=True).tolist()
     if log_probabilities is not None:
@@ -304,7 +303,7 @@ def feasible_first(
 
 
 def merged(constraints: Sequence[OutcomeConstraint]) -> tuple[OutcomeConstraint, ...]:
-    """The constraints with those on one metric made one, by order of their first mention.
+    """Return constraints with one per metric, in the order of their first mention.
 
     Raises:
         InputError: If a metric has several bounds on one side, or no value between its bounds.

@@ -1,13 +1,13 @@
-r"""Samples of the optimum of the function behind averages, the best guess at it, and where it is.
+r"""Space, posterior samples and best points of the latent optimum behind averages.
 
 Entropy search over queries needs draws of :math:`x^* = \arg\max f` and :math:`f^* = \max f` from
-the posterior of the function, not of its averages (Zhang et al. 2024, "Indirect Query Bayesian
-Optimization with Integrated Feedback", section 5.1). On a finite space they are exact joint draws.
-Otherwise sample paths (Wilson et al. 2020) are maximised, all together. All values have the sign of
-maximisation and the posterior's unit.
+the posterior of the latent function, not of its averages (Zhang et al. 2024, "Indirect Query
+Bayesian Optimization with Integrated Feedback", section 5.1). On a finite space they are exact
+joint draws. Otherwise sample paths (Wilson et al. 2020) are maximised in one batch. All values have
+the sign of maximisation and the posterior's unit.
 
-The space X of the function's points is another one than that of queries; see
-``queries.conditionals``. A point is a row in raw units; a choice is a column that takes some values
+The space of latent points differs from that of queries; see
+``laws.conditionals``. A point is a row in raw units; a choice is a column that takes some values
 only, such as an integer or the code of a category.
 """
 
@@ -33,40 +33,40 @@ from ax_costaware.laws.quadrature import uniforms
 from ax_costaware.models.posterior import ExactPosterior
 
 MOST_FINITE = 2000
-"""A space of so many points is enumerated, and its points sampled jointly."""
+"""Largest size of a space whose points are enumerated and sampled jointly."""
 
-# Starts of the ascent of one path: the highest raw point is on the highest hill nearly always.
+# Restarts per path: the best raw point is almost always in the basin of the maximum.
 _STARTS_OF_PATH = 3
 
-# By how much half of the raw points are moved outwards, to the faces where they meet them, and the
-# most columns of which all corners are tried.
+# Factor by which half of the raw points are stretched towards the faces of the box, and the most
+# columns for which all corners are added.
 _STRETCH = 1.2
 _MOST_CORNERED = 6
 
-# Points that are sampled jointly where there are no paths.
+# Points that are sampled jointly if the kernel has no Fourier features.
 _JOINT_POINTS = 1000
 
-# Values that are held at once.
+# Most values of paths in memory.
 _MOST_VALUES = 2**22
 
 
 @dataclass(frozen=True, eq=False)
 class LatentSpace:
-    """A box, some columns of which may be choices; or a finite set of points.
+    """Space of the latent points: a box with choices among its columns, or a finite set.
 
     Raises:
-        InputError: For bounds that are no box, choices without values or outside of the bounds, or
-            candidates that are no finite points of as many columns.
+        InputError: If the bounds are no box, choices have no values or lie outside of the bounds,
+            or candidates are not finite points with ``d`` columns.
     """
 
     bounds: Tensor
     """``2 x d`` bounds in raw units."""
 
     choices: Mapping[int, Sequence[float]] = field(default_factory=dict)
-    """The values that the columns of choices take."""
+    """Values of the columns that are choices."""
 
     candidates: Tensor | None = None
-    """``m x d`` points, where there are no others."""
+    """``m x d`` points of a finite space; None for a box."""
 
     def __post_init__(self) -> None:
         bounds = checked_bounds(self.bounds)
@@ -124,10 +124,9 @@ class LatentSpace:
 
     @property
     def points(self) -> Tensor | None:
-        """All points, ``m x d``, where they are finitely many and not too many; else None.
+        """All ``m x d`` points: the candidates, or up to ``MOST_FINITE`` combinations of choices.
 
-        That is the candidates, however many, or the combinations of choices up to
-        ``MOST_FINITE``.
+        None for any other space.
         """
         if self.candidates is not None:
             return self.candidates.to(self.bounds)
@@ -139,10 +138,10 @@ class LatentSpace:
         return torch.cartesian_prod(*values).reshape(-1, self.num_columns)
 
     def sobol(self, n: int, seed: int) -> Tensor:
-        """Points that are spread over the space.
+        """Return points that are spread over the space.
 
         Args:
-            n: How many; fewer where the space has fewer.
+            n: Their number; fewer if the space has fewer.
             seed: Seed of the design; the global random state stays as it was.
 
         Returns:
@@ -163,7 +162,7 @@ class LatentSpace:
         return rows
 
     def values(self, column: int) -> Tensor:
-        """The values of a column that is held."""
+        """Return the values of a column that is held."""
         values = self.choices.get(column, self.bounds[:1, column].tolist())
         return self.bounds.new_tensor([float(value) for value in values])
 
@@ -175,19 +174,18 @@ def sample_optima(
     seed: int = 0,
     feasibility: Feasibility[ExactPosterior] = NO_BOUNDS,
 ) -> tuple[Tensor, Tensor]:
-    """Draw the function's optimum from its posterior.
+    """Draw the optimum of the latent function from its posterior.
 
-    Exact where the space has at most ``MOST_FINITE`` points. A kernel that has no Fourier features
-    is sampled jointly at points spread over the space.
+    Draws are exact if the space has at most ``MOST_FINITE`` points. A kernel without Fourier
+    features is sampled jointly at points spread over the space.
 
     Args:
         posterior: The posterior.
-        space: Where the optimum may be.
-        num_samples: How many draws, ``S``.
+        space: Space of the optimum.
+        num_samples: Number ``S`` of draws.
         seed: Seed of the draws; the global random state stays as it was.
-        feasibility: Posteriors of further outcomes with bounds, within which the optimum is, as
-            far as a draw of these leaves room; values are less a large multiple of what they are
-            out of bounds by.
+        feasibility: Posteriors of further outcomes with bounds. Violations are penalized, so that
+            the optimum is feasible if a draw has a feasible point.
 
     Returns:
         The optimal points, ``S x d`` in raw units, and the optimal values, ``S``.
@@ -234,9 +232,9 @@ def best_latent_points(
 
     Args:
         posterior: The posterior.
-        space: Where they may be.
-        num_restarts: How many local searches, and the most points that are returned.
-        seed: Seed of the points from the best of which the searches start.
+        space: Space of the points.
+        num_restarts: Number of local searches, and of returned points at most.
+        seed: Seed of the raw points.
         function: From points ``... x d`` to values ``...``, differentiable; None: the mean.
 
     Returns:
@@ -266,9 +264,9 @@ def best_latent_points(
 
 
 def _raw_points(space: LatentSpace, seed: int) -> Tensor:
-    """Points all over a space that is not finite, its faces, edges and corners included.
+    """Return raw points of a space that is not finite, including faces, edges and corners.
 
-    There the posterior knows least, and an optimum at a corner is seen from few points inside.
+    The posterior is most uncertain there, and few inner points are in the basin of a corner.
     """
     points = space.sobol(min(512 * space.num_columns, 4096), seed)
     free = [column for column in range(space.num_columns) if column not in space.held]
@@ -283,6 +281,6 @@ def _raw_points(space: LatentSpace, seed: int) -> Tensor:
 
 
 def _best_of(points: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
-    """Of each draw, ``m x S``, the best point and its value."""
+    """Return the best point of each draw, ``m x S``, and its value."""
     heights, rows = draws.max(dim=0)
     return points[rows], heights

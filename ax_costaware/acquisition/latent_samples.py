@@ -1,8 +1,8 @@
-"""Samples of the function behind averages, within bounds on further outcomes.
+"""Samples of the latent function of averages, with bounds on further outcomes.
 
-Every outcome has a process of its own behind its averages. What is wanted is the point where the
-objective is best of those where the others are within their bounds, and a sample of it is that of
-samples of all of them (Eriksson and Poloczek 2021, "Scalable Constrained Bayesian Optimization").
+Every outcome has a latent process of its own. A sample of the best feasible point is the best
+feasible point of one sample of every process (Eriksson and Poloczek 2021, "Scalable Constrained
+Bayesian Optimization").
 """
 
 from __future__ import annotations
@@ -17,20 +17,23 @@ from ax_costaware.models.latent_paths import LatentPaths
 from ax_costaware.models.posterior import ExactPosterior
 
 _PENALTY = 100.0
-"""What a standard deviation out of bounds takes off a sample, in those of the objective; it is
-quadratic, so that a search finds its way, and samples end at most some hundredths out of bounds."""
+"""Penalty of a standard deviation out of bounds, in standard deviations of the objective.
+
+The penalty is quadratic, so that a search can climb it. Optima of samples violate bounds by a few
+hundredths of a standard deviation at most.
+"""
 
 Penalties = Sequence[tuple[OutcomeConstraint, float]]
-"""Bounds of each outcome, and the factor of the square of how much a sample is out of them."""
+"""Bounds of each outcome, and the factor of its squared violation."""
 
 
 class BoundedPaths:
-    """Sample paths of the objective that fall where those of other outcomes are out of bounds.
+    """Sample paths of the objective, with penalties where other outcomes violate their bounds.
 
     Args:
         posterior: The posterior of the objective.
         feasibility: The posteriors of the other outcomes, with their bounds.
-        X: ``n x d`` points by which it is told how much outcomes vary.
+        X: ``n x d`` points from which the scales of the outcomes are estimated.
         num_paths: How many paths, ``S``.
         seed: Seed of the draw.
 
@@ -51,11 +54,11 @@ class BoundedPaths:
         self._penalties = _penalties(posterior, feasibility, X)
 
     def __call__(self, X: Tensor) -> Tensor:
-        """As of ``LatentPaths``."""
+        """Return the penalized paths, see ``LatentPaths``."""
         return self._values(lambda paths: paths(X))
 
     def each_at(self, X: Tensor, path: Tensor) -> Tensor:
-        """As of ``LatentPaths``."""
+        """Return each point's value on its own penalized path, see ``LatentPaths``."""
         return self._values(lambda paths: paths.each_at(X, path))
 
     def _values(self, read: Callable[[LatentPaths], Tensor]) -> Tensor:
@@ -70,7 +73,7 @@ def joint_draws(
     num_samples: int,
     seed: int,
 ) -> Tensor:
-    """Joint draws of the objective at points ``m x d``, ``m x S``; arguments as of the paths."""
+    """Return penalized joint draws at points ``m x d``, ``m x S``; see ``BoundedPaths``."""
     posteriors = [posterior, *(other for _, other in feasibility.outcomes)]
     values = (_draws(one, points, num_samples, seed + i) for i, one in enumerate(posteriors))
     return _penalized(next(values), values, _penalties(posterior, feasibility, points))
@@ -79,7 +82,7 @@ def joint_draws(
 def _penalties(
     posterior: ExactPosterior, feasibility: Feasibility[ExactPosterior], X: Tensor
 ) -> Penalties:
-    """The penalties of outcomes, by how much these and the objective vary over points ``n x d``."""
+    """Return penalties, scaled by the spread of the objective and outcomes at points ``n x d``."""
 
     def size(one: ExactPosterior) -> float:
         mean, variance = moments_of(one, X)
@@ -92,14 +95,14 @@ def _penalties(
 
 
 def _penalized(value: Tensor, others: Iterable[Tensor], penalties: Penalties) -> Tensor:
-    """Values of the objective, less the penalties of those of the other outcomes."""
+    """Return values of the objective minus the penalties of other outcomes."""
     for other, (bound, factor) in zip(others, penalties, strict=True):
         value = value - factor * bound.squared_excess(other)
     return value
 
 
 def moments_of(posterior: ExactPosterior, X: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance of the function at points ``m x d``, each ``m``."""
+    """Return mean and variance of the latent function at points ``m x d``, each ``m``."""
     parts = [posterior.latent(part) for part in X.split(1024)]
     return torch.cat([mean for mean, _ in parts]), torch.cat([variance for _, variance in parts])
 
@@ -113,7 +116,7 @@ def _draws(posterior: ExactPosterior, points: Tensor, num_samples: int, seed: in
 
 
 def _root(covariance: Tensor) -> Tensor:
-    """A square root of a covariance that may be singular."""
+    """Return a square root of a covariance that may be singular."""
     scale = covariance.diagonal().mean()
     identity = torch.eye(len(covariance)).to(covariance)
     for jitter in (0.0, 1e-12, 1e-10):

@@ -1,8 +1,8 @@
-"""Ascent of a function from many starts, in a box with linear inequality constraints.
+"""Multi-start gradient ascent in a box with linear inequality constraints.
 
-It is in the coordinates of the unit cube. Without constraints all starts climb in step, by
-BoTorch's batched L-BFGS-B; with them start by start, by the solver that BoTorch takes for them.
-Tolerances are absolute, for values that vary by about one.
+The search is in the coordinates of the unit cube. Without constraints all starts advance together,
+by BoTorch's batched L-BFGS-B. With constraints each start runs alone, by the solver that BoTorch
+uses for them (SLSQP). Tolerances are absolute, for values that vary by about one.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ def ascend(
     iterations: int,
     constraints: LinearConstraints = (),
 ) -> Tensor:
-    """Climb from many starts, without constraints one step of all of them for one evaluation.
+    """Climb from many starts; without constraints one evaluation serves a step of all of them.
 
     Args:
         function: From points ``n x d``, and the row of ``starts`` that each comes from, to ``n``
             values, differentiable; a value depends on its own point only.
         starts: ``p x d`` points, which satisfy the constraints.
         bounds: ``2 x d`` bounds of the columns that move.
-        free: ``p x d``: which columns of each row move. The others stay, also out of the bounds.
+        free: ``p x d`` mask of the columns that move. The others stay, also out of the bounds.
         iterations: Most steps.
         constraints: ``(indices, coefficients, rhs)`` with
-            ``sum_i coefficients_i x[indices_i] >= rhs``. With them the function and the columns
-            that move are those of the first row for all.
+            ``sum_i coefficients_i x[indices_i] >= rhs``. With them, ``free[0]`` and the function of
+            the first row apply to all rows.
 
     Returns:
         The ends, ``p x d``, which satisfy the constraints.
@@ -68,7 +68,7 @@ def ascend(
         return -values.detach().double().cpu().numpy(), -slopes.double().cpu().numpy()
 
     first = torch.where(free, (starts - lower) / width, 0.0)
-    # SciPy's own linear algebra is on vectors of a few entries: threads only get in its way.
+    # SciPy's linear algebra is on vectors of a few entries, where threads cost more than they save.
     with torch.enable_grad(), _threads().limit(limits=1, user_api="blas"):
         ends, _, _ = fmin_l_bfgs_b_batched(
             negative,
@@ -84,7 +84,7 @@ def ascend(
 
 @cache
 def _threads() -> ThreadpoolController:
-    """What knows the libraries that have threads: it takes milliseconds to find them."""
+    """Return the controller of BLAS threads, cached since finding them takes milliseconds."""
     return ThreadpoolController()
 
 
@@ -101,9 +101,9 @@ def _ascend_constrained(
     scale = torch.where(free, bounds[1] - bounds[0], 1.0)
     unit = (starts - shift) / scale
     unit = torch.where(free, unit.clamp(0.0, 1.0), unit)
-    # What reads only columns that stay is met at the start; BoTorch forgives no rounding there.
+    # Skip constraints on columns that stay: BoTorch has no tolerance for rounding there.
     moving = [bool(free[index].any()) for index, _, _ in constraints]
-    # A line search that rounding has ended has arrived; BoTorch's filters let it warn.
+    # Silence warnings of line searches that end by rounding, which is convergence here.
     with warnings.catch_warnings(record=True):
         ended, _ = gen_candidates_scipy(
             unit.unsqueeze(-2),
@@ -121,7 +121,7 @@ def _ascend_constrained(
             fixed_features={
                 column: unit[:, column] for column in torch.nonzero(~free).flatten().tolist()
             },
-            # With constraints it does not search from several starts as one problem.
+            # With constraints BoTorch cannot solve several starts as one problem.
             options={"maxiter": iterations, "max_optimization_problem_aggregation_size": 1},
         )
     ends = torch.where(free, (shift + scale * ended.squeeze(-2)).clamp(*bounds), starts)
@@ -129,7 +129,7 @@ def _ascend_constrained(
 
 
 def _pulled_back(starts: Tensor, ends: Tensor, constraints: LinearConstraints) -> Tensor:
-    """Ends that the solver left outside of a constraint, on the way from their valid starts."""
+    """Return ends, moved back towards their valid starts where they violate a constraint."""
     step = starts.new_ones(len(starts))
     for index, weights, rhs in constraints:
         before, after = starts[:, index] @ weights - rhs, ends[:, index] @ weights - rhs

@@ -1,11 +1,12 @@
-r"""The functions that are maximised over the values of a control set, for all control sets at once.
+r"""Objectives of partial queries: functions of the values of control sets, for all sets at once.
 
-A ``ControlSetObjective`` maps rows of points, each with the index of its control set, to values.
-``ProductObjective`` serves GPs whose kernel is a product over its inputs, where what a control set
-leaves to chance is prepared once. ``NodeObjective`` reads every other value off the nodes of the
-points. ``build_objectives`` makes them for all control sets. ``weighted_objective`` lets queries
-count as far as they are likely to keep to bounds on further outcomes, and ``QueryCosts`` by what
-they cost.
+- ``ControlSetObjective``: the interface, from rows of points, each with the index of its control
+  set, to values.
+- ``ProductObjective``: for GPs with a product kernel, whose random part is computed once.
+- ``NodeObjective``: for any other model, by the nodes of the points.
+- ``build_objectives``: makes them for all control sets.
+- ``weighted_objective``: weights values by the probability of being feasible.
+- ``QueryCosts``: divides values by costs, and penalizes costs beyond a limit.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from ax_costaware.models.expectation import BlockSums
 from ax_costaware.models.posterior import ExactPosterior, FunctionalPosterior
 from ax_costaware.models.rowwise import CHUNK_ELEMENTS, in_chunks
 
-# Added to each weight of a part of the nodes before it is scaled to one: where the part has no
-# weight at all, its nodes count alike.
+# Added to each weight of a subset of nodes before normalization, so that a subset whose weights
+# are all zero has equal weights.
 _LEAST_WEIGHT = 1e-12
 
 # Doubles held for prepared control sets at once (32 MiB), so that memory does not grow with their
@@ -49,7 +50,7 @@ class ControlSetObjective(Protocol):
         Args:
             X: ``p x d`` points in the model's input space; random columns are ignored.
             sets: ``p`` indices of control sets.
-            coarse: Whether an approximation will do, for screening.
+            coarse: True for a cheaper approximation, for screening.
 
         Returns:
             ``p`` values, differentiable with respect to ``X``.
@@ -58,7 +59,7 @@ class ControlSetObjective(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ProductObjective:
-    """A criterion on a cached factor with a product kernel.
+    """Criterion on a cached factor with a product kernel.
 
     Attributes:
         queries: One prepared partial query per control set.
@@ -76,11 +77,11 @@ class ProductObjective:
 
 @dataclass(frozen=True, eq=False)
 class NodeObjective:
-    """A criterion of the nodes of points, which may depend on the points.
+    """Criterion on the nodes of points, which may depend on the points.
 
     Attributes:
         laws: For each control set, its nodes and weights.
-        posterior: What the moments are read from.
+        posterior: The posterior of the moments.
         criterion: What is maximised.
     """
 
@@ -107,7 +108,7 @@ class NodeObjective:
         return values
 
     def _num_nodes(self, index: int, point: Tensor) -> int:
-        """How many nodes a control set has, at every point."""
+        """Return the number of nodes of a control set at any point."""
         if index not in self._sizes:
             with torch.no_grad():
                 self._sizes[index] = self.laws[index](point)[0].shape[1]
@@ -115,18 +116,18 @@ class NodeObjective:
 
 
 def some_nodes(nodes: Tensor, weights: Tensor, most: int | None) -> tuple[Tensor, Tensor]:
-    """At most so many of nodes ``p x m x d``, with weights ``p x m`` that sum to one.
+    """Return at most ``most`` of nodes ``p x m x d``, with weights ``p x m`` that sum to one.
 
-    They are drawn evenly: neither the first ones (rows of a table may be ordered) nor every k-th (a
-    Sobol sequence has these in one corner) would do.
+    The subset is random: the first ones would not do, as rows of a table may be ordered, nor every
+    k-th one, as those of a Sobol sequence lie in one corner.
     """
     num_nodes = nodes.shape[1]
     if most is None or num_nodes <= most:
         return nodes, weights
     shuffled = torch.randperm(num_nodes, generator=torch.Generator().manual_seed(0))
     part = shuffled[:most].sort().values
-    kept = weights[:, part] + _LEAST_WEIGHT
-    return nodes[:, part], kept / kept.sum(dim=-1, keepdim=True)
+    chosen = weights[:, part] + _LEAST_WEIGHT
+    return nodes[:, part], chosen / chosen.sum(dim=-1, keepdim=True)
 
 
 def build_objectives(
@@ -135,15 +136,15 @@ def build_objectives(
     criterion: Criterion,
     product: ProductNodes | None = None,
 ) -> Iterator[tuple[list[int], ControlSetObjective]]:
-    """Objectives that together serve all control sets, one after the other to save memory.
+    """Yield objectives that together serve all control sets, one at a time to save memory.
 
     Args:
-        posterior: What the moments of the queries are read from.
+        posterior: The posterior of the moments of the queries.
         laws: For each control set, the nodes and weights of its queries.
         criterion: What is maximised.
         product: One-dimensional rules of independent inputs, which make exact what is linear.
 
-    Returns:
+    Yields:
         The indices of control sets that are searched together, and their objective.
     """
     fixed: dict[int, QueryNodes] = {}
@@ -154,8 +155,8 @@ def build_objectives(
         cached, path = posterior.factor, posterior.path
         indices, any_law = list(fixed), next(iter(fixed.values()))
         blocks = None
-        # The two parts of a posterior sample cancel at the data, so both have to be averaged by one
-        # rule, and that of the Fourier features is the joint nodes.
+        # The prior sample and the update of a posterior sample cancel at the data, so one rule has
+        # to average both. The Fourier features of the prior sample use the joint nodes.
         if product is not None and path is None:
             blocks = BlockSums(cached, product, any_law.base[0].to(cached.X))
         n = len(cached.X)
@@ -172,7 +173,7 @@ def build_objectives(
 
 
 def near_and_lengths(posterior: FunctionalPosterior, bounds: Tensor) -> tuple[Tensor, Tensor]:
-    """What a search has to know of a function.
+    """Return starting points and length-scales for a search.
 
     Returns:
         ``n x d`` points near which maxima may lie; and ``d`` lengths over which the function
@@ -195,10 +196,10 @@ def log_probability_of_queries(
     laws: Sequence[NodesGiven],
     product: ProductNodes | None,
 ) -> ControlSetObjective:
-    """Log probability that expectations of the constrained outcomes satisfy their bounds.
+    """Return the log probability that expectations of the constrained outcomes meet their bounds.
 
-    The expectation of each outcome is over what a query leaves to chance, and so it is Gaussian.
-    Further arguments are as of ``build_objectives``.
+    The expectation is over the uncontrolled inputs of a query: a linear functional, so Gaussian.
+    See ``build_objectives`` for the other arguments.
     """
     parts = [
         list(build_objectives(moments, laws, LogProbability(bound.log_probability), product))
@@ -216,64 +217,64 @@ def weighted_objective(
     log_probability: ControlSetObjective,
     weighted: Callable[[Tensor, Tensor], Tensor],
 ) -> ControlSetObjective:
-    """Return what queries count as, by their value and their probability of being feasible."""
+    """Return values of queries, weighted by their probability of being feasible."""
 
-    def counted(X: Tensor, sets: Tensor, coarse: bool = False) -> Tensor:
+    def weighted_value(X: Tensor, sets: Tensor, coarse: bool = False) -> Tensor:
         return weighted(objective(X, sets, coarse), log_probability(X, sets, coarse))
 
-    return counted
+    return weighted_value
 
 
 _COST_MARGIN = 0.02
-"""Log of the cost, below the limit, over which the penalty grows to what a query is worth."""
+"""Width of the penalty's rise below the limit, in log cost."""
 
 
 @dataclass(frozen=True, eq=False)
 class QueryCosts:
-    r"""What queries cost, where that depends on the values that are set, and how it counts.
+    r"""Value per cost of queries whose cost depends on the values that are set.
 
-    A query of value :math:`v` and cost :math:`c` counts as :math:`(v - v_{low}) / c`, or by the log
-    of that where values are logarithms. Where it costs more than a limit, a smooth penalty is
-    subtracted that begins just below the limit, and rises linearly with the log of the cost
-    beyond it, so that a search finds its way back from anywhere.
+    A query of value :math:`v` and cost :math:`c` has the value :math:`(v - v_{low}) / c`, or the
+    log of it if values are logarithms. Beyond a limit of the cost, a smooth penalty is subtracted.
+    It begins just below the limit and becomes linear in the log of the cost, so that a search has a
+    slope everywhere.
     """
 
     log_costs: Sequence[Callable[[Tensor], Tensor] | None]
     """For each control set the log of the cost of points ``n x d``; None where it is constant."""
 
     least: float | None = 0.0
-    """The zero from which values count; None where values are logarithms."""
+    """Baseline :math:`v_{low}` that is subtracted; None if values are logarithms."""
 
     per_cost: bool = True
-    """True if queries count per unit of cost; else costs are only held against the limit."""
+    """True to divide by the cost; else costs only matter beyond the limit."""
 
     log_limit: float | None = None
-    """Log of the largest cost that can be paid; None for no limit."""
+    """Log of the largest affordable cost; None for no limit."""
 
     penalties: Sequence[float] = ()
     """With a limit, for each control set the penalty at the limit."""
 
     def of(self, objective: ControlSetObjective, indices: Sequence[int]) -> ControlSetObjective:
-        """Return what queries count as.
+        """Return the objective per cost.
 
         Args:
-            objective: Gives their values.
-            indices: Which of the control sets it serves.
+            objective: The objective without costs.
+            indices: Indices of the control sets that it serves.
         """
 
-        def counted(X: Tensor, sets: Tensor, coarse: bool = False) -> Tensor:
+        def value_per_cost(X: Tensor, sets: Tensor, coarse: bool = False) -> Tensor:
             values = objective(X, sets, coarse)
             for place, rows in rows_by_set(sets):
                 index = indices[place]
                 log_cost = self.log_costs[index]
                 if log_cost is not None:
-                    worth = self._worth(values[rows], log_cost(X[rows]), index)
-                    values = values.index_put((rows,), worth)
+                    changed = self._per_cost(values[rows], log_cost(X[rows]), index)
+                    values = values.index_put((rows,), changed)
             return values
 
-        return counted
+        return value_per_cost
 
-    def _worth(self, value: Tensor, log_cost: Tensor, index: int) -> Tensor:
+    def _per_cost(self, value: Tensor, log_cost: Tensor, index: int) -> Tensor:
         if self.per_cost:
             if self.least is None:
                 value = value - log_cost
@@ -289,7 +290,7 @@ class QueryCosts:
 def _joined(
     parts: Sequence[tuple[list[int], ControlSetObjective]], X: Tensor, sets: Tensor, coarse: bool
 ) -> Tensor:
-    """Values of rows of any control sets, by objectives that together serve all of them."""
+    """Return values of rows of any control sets, by objectives that together serve all of them."""
     values = torch.zeros_like(X[:, 0])
     for indices, objective in parts:
         is_its = sets.unsqueeze(-1) == sets.new_tensor(indices)

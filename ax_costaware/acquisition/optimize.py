@@ -1,20 +1,19 @@
 r"""The maximizer of acquisition functions.
 
-It serves every search of the package: one function or several *tasks* in one batch, such as control
-sets that set different columns, or sample paths. Rows of points carry the index of their task, so
-that all of them take a step for one evaluation.
+It serves every search of the package: one function, or several *tasks* in one batch, such as
+control sets with different columns, or sample paths. Rows of points carry the index of their task,
+so that one evaluation serves a step of all tasks.
 
 1. Screening: the starts of each task are scored. The best ones that are not near one another stay.
 2. Search: all of them climb by BoTorch's batched L-BFGS-B, in units of the unit cube and of the
    scores' standard deviation. Integers climb as if they were real numbers, and are rounded.
 3. Polish: the leaders of each task climb to convergence, with integers and choices as they are.
-4. Changes: values of choices and integers that make a leader better are taken, one at a time, or
-   two where a constraint ties them; then it climbs again.
+4. Changes: choices and integers are changed where that makes a leader better, one at a time, or two
+   that a constraint ties together; then it climbs again.
 
-Rows climb as if there were no inequality constraints. The few best of those that end outside of one
-are repeated by the solver that BoTorch uses with constraints, which takes them one by one. Equality
-constraints determine columns, see ``space.elimination``: SLSQP takes equality constraints as well,
-but no batch, and would leave them by its tolerance.
+Rows climb without inequality constraints. The best few rows that violate one are repeated with
+BoTorch's solver for constraints (SLSQP), which has no batches. Equality constraints determine
+columns, see ``space.elimination``: SLSQP would violate them by its tolerance.
 """
 
 from __future__ import annotations
@@ -38,33 +37,33 @@ TaskFunction: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 """From points ``n x d`` and the task of each, ``n``, to values ``n``, differentiable."""
 
 START_DISTANCE = 0.1
-"""Starts are at least so far apart, in the unit cube: they spread over hills."""
+"""Least distance of starts in the unit cube, so that they are in different basins."""
 
 SAME_OPTIMUM = 0.01
-"""Ends that are closer than this, in the unit cube, are one local optimum."""
+"""Distance in the unit cube below which two ends are one local optimum."""
 
 ITERATIONS = 100
 """Iterations of a local search; on smooth functions of a few columns it takes 10 to 30."""
 
 SEARCH_ITERATIONS = 15
-"""Iterations before the field is narrowed to the leaders."""
+"""Iterations of all restarts, before the leaders are polished."""
 
 NUM_POLISHED = 4
-"""Leaders of each task."""
+"""Number of leaders of each task."""
 
 ROUNDS = 3
 """Rounds of changes of integers and choices."""
 
-# A function whose values differ by less than this part of them is constant but for rounding.
+# Relative range of values below which a function is constant, to rounding.
 _FLAT = 1e-12
 
-# Rows that are evaluated at once outside of the local search.
+# Rows per evaluation outside of the local search.
 _AT_ONCE = 1024
 
-# Rows of a task that are repeated within the constraints.
+# Rows of a task that are repeated with constraints.
 _REPEATED = 4
 
-# A column of more values is changed by 1, 2, 4, ... of them.
+# Columns with more values than this are changed by 1, 2, 4, ... steps only.
 _MOST_CHANGES = 64
 
 Values = TypeVar("Values", float, Tensor)
@@ -81,7 +80,7 @@ class Optimum(Generic[Values]):
     """The value of what was maximized there; of a batch, a tensor of shape ``batch_shape``."""
 
     feasibility: float | None = None
-    """Probability that it is feasible; None without constraints, or if nobody asked."""
+    """Probability that it is feasible; None without constraints, or if it was not computed."""
 
     trial: int | None = None
     """Position of the observed trial that evaluated it; None if none did."""
@@ -92,7 +91,7 @@ class Optimum(Generic[Values]):
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """Where the points of a task may be.
+    """Feasible set of a task.
 
     The tasks of one search have the same bounds and the same equality constraints.
     """
@@ -105,7 +104,7 @@ class Region:
     one column for an integer, several for a one-hot encoding."""
 
     fixed: Mapping[int, float] = field(default_factory=dict)
-    """Values of columns that are fixed; what is ``discrete`` has none of them."""
+    """Values of columns that are fixed; ``discrete`` has none of them."""
 
     constraints: LinearConstraints = ()
     """Inequality constraints, ``(indices, coefficients, rhs)`` with
@@ -118,7 +117,7 @@ class Region:
     """Columns that climb as real numbers at first, and are rounded to a value of the range."""
 
     candidates: Tensor | None = None
-    """``m x d`` points, where there are no others."""
+    """``m x d`` points of a finite region; None for any other."""
 
     @staticmethod
     def of(space: Space, fixed: Mapping[int, float]) -> Region:
@@ -149,23 +148,23 @@ class Region:
         return [column for column in range(self.bounds.shape[-1]) if column not in taken]
 
     def complete(self, X: Tensor) -> Tensor:
-        """Points ``... x d`` with the columns that equality constraints determine."""
+        """Return points ``... x d`` with the columns that equality constraints determine."""
         return X if self.elimination is None else self.elimination.complete(X)
 
     def feasible(self, X: Tensor) -> Tensor:
-        """Those of points ``n x d`` that satisfy the constraints, once completed."""
+        """Return the points, of ``n x d``, that satisfy the constraints once completed."""
         X = self.complete(X)
         return X[satisfied(X, self.constraints)]
 
     def rounded(self, X: Tensor) -> Tensor:
-        """Points ``n x d`` with integers rounded, whatever the constraints say."""
+        """Return points ``n x d`` with rounded integers; they may violate inequalities."""
         X = X.clone()
         for column, parameter in self.integers.items():
             X[:, column] = parameter.nearest(X[:, column])
         return self.complete(X)
 
     def changes(self, X: Tensor) -> Tensor:
-        """Valid points, ``m x d``, with other integers or choices than a point ``1 x d``."""
+        """Return valid points, ``m x d``, with other integers or choices than a point ``1 x d``."""
         if self.candidates is not None or not (self.discrete or self.integers):
             return X[:0]
         still = {*self.fixed} | set(() if self.elimination is None else self.elimination.columns)
@@ -187,13 +186,13 @@ class Region:
 
 
 def _steps(count: int) -> list[int]:
-    """Steps that a column of so many values is changed by."""
+    """Return the steps by which a column with ``count`` values is changed."""
     steps = [2**power for power in range(max(count - 1, 1).bit_length())]
     return [sign * step for step in steps for sign in (-1, 1)]
 
 
 def _with(X: Tensor, columns: Sequence[int], values: Tensor) -> Tensor:
-    """A point ``1 x d`` with other values, ``m x len(columns)``, of some columns."""
+    """Return a point ``1 x d`` with other values, ``m x len(columns)``, of some columns."""
     changed = X.repeat(len(values), 1)
     changed[:, list(columns)] = values
     return changed
@@ -216,16 +215,16 @@ def maximize(
 
     Args:
         function: What is maximized; a value depends on its own point only.
-        regions: Where, for each task.
-        starts: For each task ``m x d`` valid points that are scored. Of a region that is a list of
-            candidates no others are.
-        scores: Their values, if they are known.
+        regions: The region of each task.
+        starts: For each task ``m x d`` valid points to choose starts from. A region with candidates
+            has no other points.
+        scores: Values of the starts, if they are known.
         coarse: A cheaper approximation of the function for screening and search.
-        num_restarts: Local searches, of all tasks or of each.
-        num_polished: Local searches of a task that go on to convergence; None for all.
+        num_restarts: Local searches per task: one number, or one for each.
+        num_polished: Local searches of a task that run to convergence; None for all.
         iterations: Most iterations of a local search; None for ``ITERATIONS``.
         rounds: Rounds of changes of integers and choices.
-        distances: ``d`` distances by which starts have to be apart.
+        distances: ``d`` least distances of starts, by column.
 
     Returns:
         For each task its local optima, ``k x d``, best first, with their values.
@@ -260,7 +259,7 @@ def maximize(
 
 
 class _Search:
-    """The rows of all tasks together; arguments as of ``maximize``."""
+    """State of a search over the rows of all tasks; see ``maximize`` for the arguments."""
 
     def __init__(
         self,
@@ -281,17 +280,16 @@ class _Search:
         self.relaxed = self.free.clone()
         for task, region in enumerate(regions):
             self.relaxed[task, list(region.integers)] = region.candidates is None
-        # The tolerances of the optimizer are absolute: it gets values less the level of their task,
-        # over its height.
+        # The tolerances of the optimizer are absolute, so values are standardized by task.
         self.level = torch.zeros(len(regions)).to(self.bounds)
         self.height = torch.ones(len(regions)).to(self.bounds)
 
     def to_unit(self, X: Tensor) -> Tensor:
-        """Points ``n x d`` in the coordinates of the unit cube."""
+        """Return points ``n x d`` in the coordinates of the unit cube."""
         return (X - self.bounds[0]) / self.width
 
     def evaluate(self, X: Tensor, tasks: Tensor, function: TaskFunction | None = None) -> Tensor:
-        """Values in chunks of rows, so that memory does not grow with their number."""
+        """Return values, computed in chunks of rows to bound the memory."""
         parts = zip(X.split(_AT_ONCE), tasks.split(_AT_ONCE), strict=True)
         with torch.no_grad():
             return torch.cat([(function or self.function)(*part) for part in parts])
@@ -302,7 +300,7 @@ class _Search:
         scores: Sequence[Tensor] | None,
         counts: Sequence[int],
     ) -> tuple[Tensor, Tensor]:
-        """The best starts of each task, and the task of each."""
+        """Return the best starts of each task, and the task of each start."""
         index = torch.arange(len(starts))  # on the CPU, where indices serve tensors of any device
         if scores is None:
             sizes = [len(X) for X in starts]
@@ -310,12 +308,12 @@ class _Search:
             scores = self.evaluate(torch.cat([*starts]), tasks, self.coarse).split(sizes)
         chosen = []
         for task, (X, score) in enumerate(zip(starts, scores, strict=True)):
-            told = score[score.isfinite()]
-            if len(told) > 1 and is_flat(told):
+            finite = score[score.isfinite()]
+            if len(finite) > 1 and is_flat(finite):
                 self.free[task] = self.relaxed[task] = False
-            elif len(told) > 1:  # A single one does not tell how much values vary: by about one.
-                size = told.abs().max()  # squares may be out of range
-                height, level = torch.std_mean(told / size, correction=0)
+            elif len(finite) > 1:  # a single value has no spread: keep a scale of one
+                size = finite.abs().max()  # squares may be out of range
+                height, level = torch.std_mean(finite / size, correction=0)
                 self.height[task], self.level[task] = size * height, size * level
             best = spaced_best(score, X / self.distances, counts[task], 1.0)
             chosen.append(X[best])
@@ -330,9 +328,9 @@ class _Search:
         iterations: int,
         function: TaskFunction,
     ) -> tuple[Tensor, Tensor]:
-        """Local search of the columns that are ``free`` for each task, ``t x d``, from every row.
+        """Run a local search over the ``free`` columns of each task, ``t x d``, from every row.
 
-        No row ends worse than it started.
+        A row that would end worse than it started stays.
         """
         free = free[tasks]
 
@@ -363,7 +361,7 @@ class _Search:
         return torch.where(better.unsqueeze(-1), ends, X), torch.where(better, after, before)
 
     def with_rounded(self, X: Tensor, ends: Tensor, tasks: Tensor) -> tuple[Tensor, Tensor]:
-        """Starts, and the ends of searches from them with integers rounded, where valid."""
+        """Return the starts, and the valid ends of their searches after rounding integers."""
         rows, index = [X], [tasks]
         for task in tasks.unique().tolist():
             found = self.regions[task].rounded(ends[tasks == task])
@@ -373,7 +371,7 @@ class _Search:
         return torch.cat(rows), torch.cat(index)
 
     def leaders(self, X: Tensor, values: Tensor, tasks: Tensor, count: int) -> Tensor:
-        """Indices of the best different rows of every task, in order of tasks."""
+        """Return indices of the best distinct rows of every task, in order of tasks."""
         picked, unit = [], self.to_unit(X)
         for task in range(len(self.regions)):
             rows = (tasks == task).nonzero().flatten()
@@ -381,7 +379,7 @@ class _Search:
         return torch.cat(picked)
 
     def change(self, X: Tensor, values: Tensor, tasks: Tensor, rows: Tensor) -> Tensor:
-        """Make the change of each of some rows that helps most; return the rows that moved."""
+        """Apply the best change of integers or choices to each row; return the rows that moved."""
         index = rows.tolist()
         changed = [self.regions[int(tasks[row])].changes(X[row].unsqueeze(0)) for row in index]
         sizes = torch.tensor([len(points) for points in changed])
@@ -398,18 +396,18 @@ class _Search:
 
 
 def _of_rows(function: TaskFunction, rows: Tensor, X: Tensor, index: Tensor) -> Tensor:
-    """Values of a function of points and rows, for some of the rows."""
+    """Return values of a function of points and row indices, for a subset of the rows."""
     return function(X, rows[index])
 
 
 def spaced_best(values: Tensor, scaled: Tensor, num: int, distance: float) -> Tensor:
-    """Indices of the best points, no two of them closer than ``distance``.
+    """Return indices of the best points, no two of them closer than ``distance``.
 
     Args:
         values: ``p`` values, larger is better.
         scaled: ``p x d`` points in length-scales.
-        num: How many to pick at most; fewer where the points are all close together, or where the
-            others have the value ``-inf``.
+        num: Largest number of points; there are fewer if the others are too close or have the value
+            ``-inf``.
         distance: The smallest distance, in length-scales.
     """
     values, columns = values.clone(), scaled.mT.contiguous()
@@ -425,7 +423,7 @@ def spaced_best(values: Tensor, scaled: Tensor, num: int, distance: float) -> Te
 
 
 def is_flat(values: Tensor) -> bool:
-    """Whether values are all one, but for rounding."""
-    # The inverse of a subnormal height is infinite.
+    """True if all values are equal, to rounding."""
+    # Subnormal ranges count as flat: their inverse is infinite.
     least = (_FLAT * values.abs().max()).clamp_min(torch.finfo(values.dtype).tiny)
     return bool(values.max() - values.min() <= least)

@@ -1,16 +1,16 @@
-r"""What a GP posterior says of a partial query, with everything that can be computed once kept.
+r"""GP posterior of a partial query, with the part of the uncontrolled inputs precomputed.
 
-A partial query controls the columns :math:`C` and leaves the columns :math:`R` to chance. For a
-product kernel :math:`k = s\, k_C k_R` the part that belongs to the random inputs does not depend on
-the values that are controlled, so with training inputs :math:`X` and nodes :math:`z_j`,
-:math:`w_j` of the random inputs
+A partial query controls the columns :math:`C`; the columns :math:`R` are random. For a product
+kernel :math:`k = s\, k_C k_R` the part of the random inputs does not depend on the controlled
+values. With training inputs :math:`X`, and nodes :math:`z_j` and weights :math:`w_j` of the random
+inputs,
 
 * :math:`E\,f = m + s \sum_n k_C(x, X_n)\, \bar k_R(X_n)\, \alpha_n` with
   :math:`\bar k_R = \sum_j w_j k_R(z_j, \cdot)`: one plain GP evaluation whatever the nodes;
 * :math:`\mathrm{Var}\,[E f] = s \bar{\bar k}_R - v^\top (K + \Sigma)^{-1} v` with
   :math:`v = s\, k_C \bar k_R`;
-* :math:`E\,\sigma = \sum_j w_j \sigma(x, z_j)` is not linear and needs the nodes, but all of them
-  together are one matrix product, and its gradient with respect to :math:`k_C` comes with it.
+* :math:`E\,\sigma = \sum_j w_j \sigma(x, z_j)` is not linear and needs the nodes. All of them
+  together take one matrix product, which also gives the gradient with respect to :math:`k_C`.
 
 Everything is on the latent scale of the GP (see ``GPFactor``). Source: Tay et al. 2023,
 *Bayesian Optimization with Cost-varying Variable Subsets*, section 4.1.
@@ -44,21 +44,21 @@ class QueryNodes(FixedNodes):
     """The nodes of a partial query: a single one where it controls all columns."""
 
     def __call__(self, points: Tensor) -> tuple[Tensor, Tensor]:
-        """Nodes ``p x m x d`` and weights ``p x m``; one node where all columns are controlled."""
+        """Return nodes ``p x m x d`` and weights ``p x m``; one node without random columns."""
         if len(self.columns) == points.shape[-1]:
             return points.unsqueeze(-2), torch.ones_like(points[:, :1])
         return super().__call__(points)
 
 
 class PartialQuery:
-    r"""One control set, prepared against one posterior: the random part of the kernel is read once.
+    r"""One control set under one posterior, with the random part of the kernel precomputed.
 
     Args:
         posterior: The posterior, whose kernel is a product.
-        law: What is controlled, and the nodes of what is left to chance; a single one counts where
-            nothing is.
-        blocks: The one-dimensional sums of independent inputs. Where given, they make the linear
-            parts exact to rounding.
+        law: The controlled columns, and the nodes of the random ones; only the first node is used
+            if all columns are controlled.
+        blocks: The one-dimensional sums of independent inputs, which make the linear parts exact to
+            rounding; None: the joint nodes.
 
     Attributes:
         mask: ``d``-tensor, one for a controlled column and zero for a random one.
@@ -68,7 +68,7 @@ class PartialQuery:
             times the output scale.
         mean_factor: ``n``: the output scale times :math:`\bar k_R`.
         prior_variance: The prior variance of :math:`E f`.
-        path: A posterior sample, in expectation, that takes the place of the mean.
+        path: Expectation of a posterior sample, which replaces the mean.
     """
 
     path: FourierPath | None = None
@@ -99,38 +99,38 @@ class PartialQuery:
 
     @cached_property
     def mean_weights(self) -> Tensor:
-        """``n``: what the controlled part of the kernel is weighted with in the mean."""
+        """``n`` weights of the controlled part of the kernel in the mean."""
         return self.mean_factor * self.posterior.alpha
 
     def sampled(self, path: FourierPath) -> PartialQuery:
-        """The query under a posterior sample in place of the mean."""
+        """Return the query with a posterior sample in place of the mean."""
         query = copy(self)
         query.path = path.expected(self.mask, self.points, self.weights, self.mean_factor)
         return query
 
     @cached_property
     def _explained(self) -> Tensor:
-        """``n x n``: the inverse times the expected products of the random part of the kernel."""
+        """``n x n`` inverse times the expected products of the random part of the kernel."""
         return self.posterior.inverse * ((self.nodes.mT * self.weights) @ self.nodes)
 
     def coarsely_explained(
         self, rows: Tensor, needs_gradient: bool
     ) -> tuple[Tensor, Tensor | None]:
-        """Of the mean latent variance, what the data explain; arguments as of ``expected_std``.
+        """Return the explained part of the mean latent variance; see ``expected_std``.
 
-        Its root needs one quadratic form however many nodes there are, and its maxima lie close to
-        those of the mean root, which it is never below.
+        ``sqrt(E[variance])`` needs one quadratic form for any number of nodes. It is an upper bound
+        of ``E[sqrt(variance)]``, with maxima close to those of the latter.
         """
         return quadratic_form(self._explained)(rows, needs_gradient)
 
     def expected_std(self, rows: Tensor, needs_gradient: bool) -> tuple[Tensor, Tensor | None]:
-        """Latent ``sum_j w_j sqrt(s - k_j' A k_j)`` with ``k_j = c * r_j``: for ``rowwise``.
+        """Return latent ``sum_j w_j sqrt(s - k_j' A k_j)`` with ``k_j = c * r_j``, for ``rowwise``.
 
-        The gradient needs nothing but the products that the value needs anyway.
+        The gradient reuses the products of the value.
 
         Args:
-            rows: ``p x n``, the part ``c`` of the kernel that belongs to the controlled columns.
-            needs_gradient: Whether to return the gradient, too.
+            rows: ``p x n``, the part ``c`` of the kernel of the controlled columns.
+            needs_gradient: True to return the gradient, too.
         """
         inverse, prior = self.posterior.inverse, self.kernel.outputscale
         k = rows.unsqueeze(1) * self.nodes  # p x m x n
@@ -144,9 +144,9 @@ class PartialQuery:
 
 
 def _sorted_by_set(sets: Tensor) -> tuple[Tensor | None, list[int], list[int]]:
-    """The order of rows by control set, None if they have it; the sets, and their numbers of rows.
+    """Return the order of rows by control set, the sets, and their numbers of rows.
 
-    Those of a search have it.
+    The order is None if rows are sorted already, as in a search.
     """
     order = None if bool((sets[1:] >= sets[:-1]).all()) else sets.argsort(stable=True)
     in_order = sets if order is None else sets[order]
@@ -155,14 +155,14 @@ def _sorted_by_set(sets: Tensor) -> tuple[Tensor | None, list[int], list[int]]:
 
 
 def rows_by_set(sets: Tensor) -> Iterator[tuple[int, Tensor]]:
-    """``(index, rows)`` of every control set that occurs in ``sets``."""
+    """Yield ``(index, rows)`` of every control set that occurs in ``sets``."""
     order, indices, counts = _sorted_by_set(sets)
     rows = torch.arange(len(sets), device=sets.device) if order is None else order
     yield from zip(indices, rows.split(counts), strict=True)
 
 
 class PartialQueries:
-    """Several partial queries of one posterior: what is the same for all is computed once.
+    """Several partial queries of one posterior, which share computations.
 
     Args:
         queries: At least one; all with a posterior sample in place of the mean, or none.
@@ -176,13 +176,13 @@ class PartialQueries:
     def moments(
         self, t: Tensor, sets: Tensor, spread: Spread, coarse: bool = False
     ) -> tuple[Tensor, Tensor]:
-        """Means and standard deviations, each ``p``, in the units of the transformed posterior.
+        """Return means and standard deviations, each ``p``, in units of the transformed posterior.
 
         Args:
             t: ``p x d`` points, transformed; random columns are ignored.
             sets: ``p`` indices of the points' queries.
-            spread: Which standard deviation; zeros if none.
-            coarse: Whether an approximation of it will do, for screening.
+            spread: Kind of standard deviation; zeros for ``NONE``.
+            coarse: True for a cheaper approximation of it, for screening.
         """
         posterior, kernel = self.posterior, self.kernel
         factors = kernel.log_factor(t, posterior.X, self._of("mask", sets)).exp()
@@ -209,7 +209,7 @@ class PartialQueries:
         return mean, posterior.scale.abs() * std
 
     def _of(self, name: str, sets: Tensor) -> Tensor:
-        """An attribute of the query of each row."""
+        """Return an attribute of the query of each row."""
         if name not in self._stacked:
             self._stacked[name] = torch.stack([getattr(query, name) for query in self.queries])
         return self._stacked[name][sets]
@@ -221,7 +221,7 @@ class PartialQueries:
         function: Callable[[PartialQuery, Tensor, bool], tuple[Tensor, Tensor | None]],
         size: int,
     ) -> Tensor:
-        """A function of the query of each row, for which a row takes so much space."""
+        """Apply a function of each row's query, in chunks; ``size`` is the memory of a row."""
         order, indices, counts = _sorted_by_set(sets)
         step = max(1, CHUNK_ELEMENTS // size)
 

@@ -1,4 +1,4 @@
-"""What the acquisition functions of single points share, and how BoTorch learns of their inputs."""
+"""Base of acquisition functions of single points, and their BoTorch input constructors."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Class = TypeVar("Class", bound=type[AcquisitionFunction])
 
 
 class PointwiseAcquisition(AcquisitionFunction):
-    """An acquisition function of single points, computed for many of them as rows."""
+    """Acquisition function with ``q = 1``, computed on the rows of a matrix of points."""
 
     pending_columns: ClassVar[str] = "d"
-    """What the number of columns of a point is called in messages."""
+    """Symbol of the number of columns of a point in messages."""
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         """Condition on pending points, instead of those given before.
@@ -54,20 +54,20 @@ class PointwiseAcquisition(AcquisitionFunction):
 
     @abstractmethod
     def _values(self, points: Tensor) -> Tensor:
-        """The values, ``n``, of points ``n x d``, differentiable."""
+        """Return the values, ``n``, of points ``n x d``, differentiable."""
 
 
 class LogTail(AcquisitionFunction):
-    """A Gittins index that is logarithmic where it is far below its largest value.
+    """Gittins index with a logarithmic tail far below its largest value.
 
-    The index falls with the cost of a feasible trial, beyond all numbers where hardly any is, so
-    that a local search would find no slope.
+    With a small probability of feasibility :math:`P`, the index falls as ``cost / P``, beyond the
+    range of floats. The tail keeps a slope for local searches.
 
     Args:
-        index: The index, of outcomes of order one.
-        largest: Its largest value, from which it is counted.
-        log_probability: Of points ``... x d``, that they are feasible: ``...``.
-        least: The logarithm that the index takes for the least; below it this counts alone.
+        index: The index, for outcomes of order one.
+        largest: Its largest value, which is subtracted.
+        log_probability: Log probability of feasibility of points ``... x d``: ``...``.
+        least: Lower bound of the log probability inside the index; below it the excess is added.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class LogTail(AcquisitionFunction):
 
     @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
-        """Values of points ``b x 1 x d``: ``b``."""
+        """Return values of points ``b x 1 x d``: ``b``."""
         value = self.index(X) - self.largest
         tail = torch.where(value < -1, -1 - (-value).clamp_min(1).log(), value)
         rest: Tensor = (self.log_probability(X.squeeze(-2)) - self.least).clamp_max(0.0)
@@ -91,11 +91,10 @@ class LogTail(AcquisitionFunction):
 
 
 def takes_its_inputs(acquisition: Class) -> Class:
-    """Register a class whose inputs are the arguments of its constructor.
+    """Register an input constructor that passes the arguments of the class's own constructor.
 
-    Of what BoTorch offers to all acquisition functions it is given what it names. A ``best_f`` that
-    is not given is found at ``X_baseline``, by the ``best_f_at`` of the class. A ``target`` that is
-    not given is that of Ax's fidelity parameters, ``target_fidelities``.
+    A missing ``best_f`` is computed at ``X_baseline`` by the class's ``best_f_at``. A missing
+    ``target`` is that of Ax's fidelity parameters, ``target_fidelities``.
     """
     own = inspect.signature(acquisition).parameters
 
@@ -122,7 +121,7 @@ def takes_its_inputs(acquisition: Class) -> Class:
             inputs["best_f"] = find_best(**{**inputs, "X": X_baseline})
         return inputs
 
-    # What BoTorch goes by.
+    # BoTorch reads the signature to select which arguments to pass.
     parameters = [p.replace(kind=p.KEYWORD_ONLY) for p in own.values()]
     more = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)

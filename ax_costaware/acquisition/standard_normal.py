@@ -1,8 +1,8 @@
-r"""How much a bound on a Gaussian value tells of an observation of it.
+r"""Mutual information between a noisy observation of a Gaussian value and a bound on that value.
 
-With :math:`g \sim N(\nu, v)`, an observation :math:`z = g + e` and
-:math:`\gamma = (f^* - \nu) / \sqrt v`, it is how much the entropy of :math:`z` falls when one is
-told that :math:`g \le f^*`; in nats, without a unit. With the standard normal density :math:`\phi`,
+Let :math:`g \sim N(\nu, v)`, with an observation :math:`z = g + e` and
+:math:`\gamma = (f^* - \nu) / \sqrt v`. The information is the reduction of the entropy of :math:`z`
+by the condition :math:`g \le f^*`, in nats. With the standard normal density :math:`\phi`,
 distribution function :math:`\Phi` and :math:`r = \phi / \Phi` it is, without noise,
 
 .. math:: t(\gamma) = \gamma r(\gamma) / 2 - \log \Phi(\gamma)
@@ -15,8 +15,8 @@ the noiseless information and one smooth Gaussian expectation,
 .. math:: t(\gamma) - \sqrt{1 - \rho^2} \, r(\gamma) \, E_{w \sim N(0, 1)} [(t / r)(u)], \quad
    u = \sqrt{1 - \rho^2} \, \gamma + \rho w,
 
-in which no large terms cancel, and which Gauss-Hermite quadrature takes to rounding. The functions
-of a standard normal that it takes lose no digits however far out in either tail.
+in which no large terms cancel. Gauss-Hermite quadrature computes it to rounding. The functions of a
+standard normal below are accurate in both tails.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ _SQRT_HALF = math.sqrt(0.5)
 _SQRT_HALF_PI = math.sqrt(0.5 * math.pi)
 
 _FAR = 25.0
-"""From here on the tail's asymptotic series is better than a difference of large numbers."""
+"""Distance beyond which an asymptotic series replaces a difference of large numbers."""
 
 _SERIES = (2.0, -10.0, 74.0, -706.0, 8162.0, -110410.0, 1708394.0, -29752066.0)
-"""Of ``1 + x^2 + x r(x)`` in ``1 / x^2`` for large negative x (OEIS A000698)."""
+"""Coefficients of ``1 + x^2 + x r(x)`` in ``1 / x^2`` for large negative x (OEIS A000698)."""
 
 _LARGEST = 39.0
-"""Beyond this many standard deviations the bound says nothing: the density is zero in double."""
+"""Bound beyond which the information is zero: the density underflows."""
 
 _SMALLEST = -1e100
-"""Bounds below are taken for this one, so that everything stays finite."""
+"""Lower limit of a bound, so that everything stays finite."""
 
 _NUM_NODES = 24
-"""The quadrature is then right to about twelve digits."""
+"""Nodes of the quadrature, for an accuracy of about twelve digits."""
 
 _NOISY = 1e-4
-"""Below this rho squared the first term of the expansion in it is exact to about nine digits."""
+"""Share of the signal below which the first term of the expansion is exact to about nine digits."""
 
 
 class StandardNormal:
@@ -60,7 +60,7 @@ class StandardNormal:
     Attributes:
         x: The points.
         size: ``|x|``.
-        on_left: Where they are negative.
+        on_left: True where they are negative.
         mills: ``Phi(-|x|) / phi(x)``.
         tail: ``Phi(-|x|)``.
         rest: ``Phi(|x|)``.
@@ -108,7 +108,7 @@ class StandardNormal:
 
 
 def truncated_information(gamma: Tensor) -> Tensor:
-    r"""The information without noise, :math:`t(\gamma) = \gamma r(\gamma) / 2 - \log \Phi(\gamma)`.
+    r"""Return the noiseless information, :math:`\gamma r(\gamma) / 2 - \log \Phi(\gamma)`.
 
     Args:
         gamma: Standardised upper bounds of any shape.
@@ -121,7 +121,7 @@ def truncated_information(gamma: Tensor) -> Tensor:
 
 
 def noisy_truncated_information(gamma: Tensor, rho2: Tensor) -> Tensor:
-    r"""The information where what is observed is noisy and what is bounded is not.
+    r"""Return the information of a noisy observation about the bound of a noiseless value.
 
     Args:
         gamma: Standardised upper bounds.
@@ -134,7 +134,7 @@ def noisy_truncated_information(gamma: Tensor, rho2: Tensor) -> Tensor:
         is infinite at one, and taken for zero there.
     """
     x, share = torch.broadcast_tensors(_limited(gamma), rho2)
-    # That of a Gaussian: noise hides the shape of what is below it, but for its variance.
+    # Much noise hides the shape of the truncated distribution, so only its variance matters.
     expansion = -0.5 * torch.log1p(-share.clamp(0.0, _NOISY) * _of(_reduction, x))
     return torch.where(share < _NOISY, expansion, _quadrature(x, share))
 
@@ -146,7 +146,7 @@ def _limited(gamma: Tensor) -> Tensor:
 def _quadrature(x: Tensor, share: Tensor) -> Tensor:
     share = share.clamp(_NOISY, 1.0)
     left = 1 - share
-    # The root has no slope at zero.
+    # The slope of the root is infinite at zero.
     is_left = left > 0
     s = torch.where(is_left, torch.where(is_left, left, torch.ones_like(left)).sqrt(), 0.0)
     nodes, weights = (torch.tensor(array).to(x) for array in gauss_hermite(_NUM_NODES))
@@ -183,7 +183,7 @@ def _information_over_hazard(normal: StandardNormal) -> tuple[Tensor, Tensor]:
 
 
 def _of(function: Callable[[StandardNormal], tuple[Tensor, Tensor]], x: Tensor) -> Tensor:
-    """A function of each number, whose slope is found with its value."""
+    """Apply a function that returns its values and slopes, elementwise."""
 
     def in_precision_of_x(rows: Tensor, _: bool) -> tuple[Tensor, Tensor]:
         value, slope = function(StandardNormal(rows))

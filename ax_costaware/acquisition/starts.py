@@ -1,4 +1,4 @@
-"""Where the search over the values of a control set starts.
+"""Raw points and regions of the search over the values of a control set.
 
 Raw points are a scrambled Sobol design over the controlled columns, joined by points near the
 training inputs, where the maxima of an optimistic function of a GP with short length-scales lie
@@ -33,12 +33,10 @@ _NUM_RESTARTS_FULL_CONTROL = 24
 # Attempts at drawing feasible raw points, each of which doubles the number drawn.
 MAX_REJECTION_ROUNDS = 6
 
-# Discrete values that stand for all that constraints leave room for, where a first attempt finds
-# too few.
+# Most valid combinations of discrete values to draw from, if a first attempt finds too few points.
 _MOST_COMBINATIONS = 2**14
 
-# Part of the way, at most, from a training input to a point that is spread over what equality
-# constraints leave.
+# Largest step, relative, from a training input towards a random point of the feasible set.
 _PART = 0.2
 
 
@@ -58,7 +56,7 @@ def regions_of(
     fixed: Mapping[int, float] | None = None,
     elimination: Elimination | None = None,
 ) -> list[Region]:
-    """Where the values of each control set may be.
+    """Return the region of the values of each control set.
 
     Args:
         controls: Per control set, the columns that it controls.
@@ -118,9 +116,9 @@ def raw_points(region: Region, num_points: int, near: Tensor, spread: Tensor, se
             points[:, list(block)] = values.to(points)[chosen]
         points[:, list(region.fixed)] = points.new_tensor([*region.fixed.values()])
         if region.elimination is not None:
-            # For each point that cannot be completed another one: anywhere for the first ones, and
-            # for the others a part of the way there from their origin. Where equality constraints
-            # hold at both ends, they hold in between.
+            # Replace points that cannot be completed by random feasible ones, or, for those near a
+            # training input, by points on the segment to one. Equality constraints are linear, so
+            # they hold on the segment if they hold at both ends.
             points = region.complete(points)
             out = ~satisfied(points, region.constraints)
             chance = torch.Generator().manual_seed(seed + attempt)
@@ -143,10 +141,7 @@ def raw_points(region: Region, num_points: int, near: Tensor, spread: Tensor, se
 
 
 def _combinations(region: Region, generator: torch.Generator) -> Discrete:
-    """The discrete values that constraints leave room for, as one block.
-
-    None of the columns that no constraint reads; no block where there are no others.
-    """
+    """Return the valid combinations of the discrete columns that constraints read, as one block."""
     blocks = read(region.discrete, region.constraints)
     if not blocks:
         return []
