@@ -1,4 +1,4 @@
-"""Distributions of uncontrolled inputs, and of points given a query: value objects without Ax."""
+"""Distributions of uncontrolled inputs, and of points given a query, as value objects."""
 
 from ax_costaware.laws.conditionals.boxes import CellConditional, UniformBoxConditional
 from ax_costaware.laws.conditionals.conditional import (

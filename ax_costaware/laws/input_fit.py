@@ -1,8 +1,8 @@
-"""Tests of the values that inputs took against the distributions that are assumed of them.
+"""Tests of realized inputs against their assumed distributions.
 
-SciPy's tests, on the trials that did not control an input. A small p-value says that values so far
-from the assumed distribution are rare where it is right. With several inputs, ``rejected`` bounds
-the probability of any false alarm.
+The tests are SciPy's, on the trials that did not control an input. A small p-value means that such
+values are improbable under the assumed distribution. With several inputs, ``rejected`` bounds the
+probability of any false alarm.
 """
 
 from __future__ import annotations
@@ -31,25 +31,24 @@ from ax_costaware.laws.marginals import Discrete, Empirical, Marginal, RawValue
 from ax_costaware.laws.tables import Array
 
 KOLMOGOROV = "Kolmogorov-Smirnov"
-"""Against a law that is given in full."""
+"""Name of the test against a continuous distribution."""
 
 TWO_SAMPLES = "Kolmogorov-Smirnov, two samples"
-"""Against a law that is itself a sample."""
+"""Name of the test against a sample."""
 
 CHI_SQUARE = "chi-square"
-"""Against the probabilities of finitely many values."""
+"""Name of the test against a discrete distribution."""
 
 _LEAST_EXPECTED = 5.0
-"""Cells with a lower expected count are joined: chi-square's law is approximate below
-(Cochran 1954)."""
+"""Smallest expected count of a cell, below which chi-square is inaccurate (Cochran 1954)."""
 
 _SAME_VALUE = 1e-6
-"""Tolerance of a value of a law, as a part of the distance to the next one."""
+"""Tolerance of a value of a discrete distribution, relative to the distance to the next one."""
 
 
 @dataclass(frozen=True)
 class InputFit:
-    """Test of the values that an input took against its assumed law."""
+    """Test of the realized values of an input against its assumed distribution."""
 
     name: str
     """The input."""
@@ -58,44 +57,44 @@ class InputFit:
     """Number of values."""
 
     statistic: float
-    """Statistic of the test; infinite for a value that the law does not have."""
+    """Statistic of the test; infinite for a value that the distribution does not have."""
 
     p_value: float
-    """The probability of a statistic at least as large where the law is right."""
+    """Probability of a statistic at least as large under the distribution."""
 
     test: str
     """Name of the test."""
 
     realised_mean: float | None
-    """Mean of the values; ``None`` where they are not numbers, here and below."""
+    """Mean of the values; None if they are not numbers, here and below."""
 
     realised_std: float | None
     """Standard deviation of the values, with ``n - 1`` as the divisor."""
 
     assumed_mean: float | None
-    """Mean of the law."""
+    """Mean of the distribution."""
 
     assumed_std: float | None
-    """Standard deviation of the law."""
+    """Standard deviation of the distribution."""
 
 
 def fit_of(name: str, values: Sequence[RawValue], law: Marginal, seed: int = 0) -> InputFit:
-    """Test whether values follow a law.
+    """Test values against a distribution.
 
-    A continuous law is put to the Kolmogorov-Smirnov test. An ``Empirical`` law is a sample: the
-    two-sample test counts the error of both. A ``Discrete`` law is put to the chi-square test, its
-    rarest neighbours joined; where the values are too few for that, to the Kolmogorov-Smirnov test
-    of the randomised probability integral transform (Brockwell 2007).
+    - Continuous distributions: Kolmogorov-Smirnov.
+    - ``Empirical``: two-sample Kolmogorov-Smirnov, which counts the error of both samples.
+    - ``Discrete``: chi-square, with rare neighbors joined. With few values Kolmogorov-Smirnov of
+      the randomized probability integral transform (Brockwell 2007).
 
     Args:
         name: The input.
-        values: The values it took, in the order of the trials, in raw units.
-        law: The law that is assumed; of one that is learned from the values see
-            ``conditional_fit_of``.
-        seed: Seed of the randomised transform.
+        values: Realized values in raw units, in the order of the trials.
+        law: Assumed distribution; see ``conditional_fit_of`` for one learned from the values.
+        seed: Seed of the randomized transform.
 
     Raises:
-        InputError: For no values, or one that is no finite number where the law is on numbers.
+        InputError: If there are no values, or one is not a finite number for a numeric
+            distribution.
     """
     instance_of(law, "law", Marginal, "a marginal such as Uniform(0, 1)")
     items = _checked(values, name, law.is_numeric)
@@ -117,22 +116,22 @@ def conditional_fit_of(
     seed: int = 0,
     law_size: int | None = None,
 ) -> InputFit:
-    """Test whether values follow laws that differ from trial to trial.
+    """Test values against distributions that differ from trial to trial.
 
-    Each value is turned into a uniform draw between the probabilities of less than it and of no
-    more than it, in its own trial (the randomised probability integral transform; Brockwell 2007);
-    the Kolmogorov-Smirnov test compares the draws with the uniform law.
+    Each value is mapped to a uniform draw between ``P(X < value)`` and ``P(X <= value)`` in its
+    trial (randomized probability integral transform; Brockwell 2007). The Kolmogorov-Smirnov test
+    compares the draws with the uniform distribution.
 
     Args:
         name: The input.
-        values: The values it took, in raw units.
-        probabilities: For each value, those of ``JointLaw.cdf_given``.
-        law: The law over all trials, whose mean and standard deviation are reported.
-        seed: Seed of the randomised transform.
-        law_size: How many rows the law was made from, if it is a sample, whose error then counts.
+        values: Realized values in raw units.
+        probabilities: Probabilities of ``JointLaw.cdf_given``, a pair for each value.
+        law: Marginal distribution over all trials, whose mean and standard deviation are reported.
+        seed: Seed of the randomized transform.
+        law_size: Number of rows of a distribution that is a sample, whose error then counts.
 
     Raises:
-        InputError: For no values, or probabilities that are not one pair for each value.
+        InputError: If there are no values, or not one pair of probabilities for each.
     """
     items = _checked(values, name, law.is_numeric)
     bounds = np.array(matrix(probabilities, "probabilities", 2, probability))
@@ -147,16 +146,16 @@ def conditional_fit_of(
 
 
 def rejected(p_values: Sequence[float], significance: float = 0.01) -> tuple[bool, ...]:
-    """Return which of several tests reject, with ``significance`` as the chance of any false alarm.
+    """Return which tests reject, with a familywise error rate of ``significance``.
 
-    Holm's sequential procedure (1979), which holds however the tests depend on each other.
+    Holm's sequential procedure (1979), which is valid for any dependence of the tests.
 
     Args:
-        p_values: That of each test.
-        significance: The chance that any test says no where all laws are right, in ``(0, 1)``.
+        p_values: The p-value of each test.
+        significance: Probability of any rejection if all distributions are right, in ``(0, 1)``.
 
     Raises:
-        InputError: For a p-value outside ``[0, 1]``, or a significance outside ``(0, 1)``.
+        InputError: If a p-value is outside ``[0, 1]``, or the significance outside ``(0, 1)``.
     """
     level = number_between_zero_and_one(significance, "significance")
     given = [probability(p, f"p_values[{i}]") for i, p in enumerate(p_values)]
@@ -188,7 +187,7 @@ def _discrete_test(items: Sequence[RawValue], law: Discrete, seed: int) -> tuple
 
 
 def _joined(expected: Array) -> npt.NDArray[np.int64]:
-    """A cell for each value: neighbours together until each cell expects enough."""
+    """Return the cell of each value: neighbors are joined until each cell expects enough."""
     cells = np.zeros(len(expected), dtype=np.int64)
     cell, total = 0, 0.0
     for i, count in enumerate(expected):
@@ -204,7 +203,7 @@ def _joined(expected: Array) -> npt.NDArray[np.int64]:
 def _uniform_test(
     lower: Array, upper: Array, seed: int, law_size: int | None
 ) -> tuple[float, float]:
-    """Kolmogorov-Smirnov of uniform draws between bounds."""
+    """Return statistic and p-value of Kolmogorov-Smirnov of uniform draws between bounds."""
     generator = np.random.default_rng(integer_at_least(seed, 0, "seed"))
     draws = lower + generator.random(len(lower)) * (upper - lower)
     found = kstest(draws.clip(0.0, 1.0), "uniform")
@@ -234,7 +233,7 @@ def _fit(
 
 
 def _checked(values: Any, name: str, numeric: bool = False) -> tuple[RawValue, ...]:
-    """Values of one kind, numbers if ``numeric``."""
+    """Return checked values of one kind, numbers if ``numeric``."""
     expected = "one or more finite numbers, strings or booleans, all of one kind"
     items = values_of_one_kind(values, f"values of {name!r}", expected)
     if not items:
@@ -245,7 +244,7 @@ def _checked(values: Any, name: str, numeric: bool = False) -> tuple[RawValue, .
 
 
 def _place(item: RawValue, values: Sequence[RawValue]) -> int | None:
-    """Return the position of a value among others, to rounding; None if it is not there."""
+    """Return the position of a value among others, to rounding; None if there is none."""
     if isinstance(item, str | bool) or isinstance(values[0], str | bool):
         same = [i for i, v in enumerate(values) if type(v) is type(item) and v == item]
         return same[0] if same else None

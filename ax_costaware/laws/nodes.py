@@ -1,10 +1,11 @@
-"""Nodes and weights that stand for the joint law of the inputs.
+"""Nodes and weights of the joint distribution of independent inputs.
 
-Two forms of the same thing, for independent inputs. ``sobol_nodes`` gives joint points of equal
-weight, for integrands of any shape: a scrambled Sobol sequence (Owen 1998) mapped through the
-quantile functions. ``ProductNodes`` keeps one rule for each input, for integrands that are products
-over the inputs, whose integral is a product of one-dimensional sums. Nodes have the units of the
-space they live in: raw for those from marginals, the model's once they are transformed.
+- ``sobol_nodes``: joint points of equal weight, for any integrand. A scrambled Sobol sequence (Owen
+  1998) is mapped through the quantile functions.
+- ``ProductNodes``: one rule per input, for integrands that are products over the inputs. Their
+  integral is a product of one-dimensional sums.
+
+Nodes of marginals are in raw units, and transformed ones in those of the model.
 """
 
 from __future__ import annotations
@@ -31,19 +32,19 @@ from ax_costaware.laws.quadrature import uniforms
 
 
 def sobol_nodes(marginals: Sequence[Marginal], n: int, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Joint quasi-random nodes of independent inputs.
+    """Return joint quasi-random nodes of independent inputs.
 
     Args:
-        marginals: The laws of the ``d`` inputs.
+        marginals: Marginals of the ``d`` inputs.
         n: Number of nodes; a power of two is spread most evenly.
         seed: Seed of the scrambling. Equal seeds give equal nodes.
 
     Returns:
-        Nodes ``n x d`` and weights ``n``, each ``1 / n``, both double. The nodes of a ``Discrete``
-        law that is not on numbers are positions in its values.
+        Nodes ``n x d`` and weights ``n``, each ``1 / n``, both double. Nodes of a ``Discrete``
+        marginal that is not on numbers are positions in its values.
 
     Raises:
-        InputError: For no marginals, something that is none, ``n < 1`` or ``seed < 0``.
+        InputError: If there are no marginals, one is not a marginal, ``n < 1`` or ``seed < 0``.
     """
     laws = _checked_marginals(marginals)
     size = integer_at_least(n, 1, "n")
@@ -54,24 +55,23 @@ def sobol_nodes(marginals: Sequence[Marginal], n: int, seed: int = 0) -> tuple[T
 
 @dataclass(frozen=True, eq=False)
 class ProductNodes:
-    """One quadrature rule for each independent block of input columns.
+    """Quadrature rules of independent blocks of input columns.
 
-    A block has one column, or several where one input takes several columns, as a one-hot encoded
-    choice does.
+    A block has one column, or all columns of a one-hot encoded choice.
 
     Raises:
-        InputError: Unless there is one rule for each block, no column is in two blocks, the shapes
-            agree, the nodes are finite, and each block's weights are non-negative and sum to one.
+        InputError: Unless there is one rule per block, no column is in two blocks, shapes agree,
+            nodes are finite, and the weights of each block are non-negative and sum to one.
     """
 
     columns: tuple[tuple[int, ...], ...]
-    """The input columns of each block."""
+    """Input columns of each block."""
 
     nodes: tuple[Tensor, ...]
-    """The nodes of each block, ``m_b x len(columns[b])``."""
+    """Nodes of each block, ``m_b x len(columns[b])``."""
 
     weights: tuple[Tensor, ...]
-    """The weights of each block, ``m_b``."""
+    """Weights of each block, ``m_b``."""
 
     def __post_init__(self) -> None:
         columns = tuple(tuple(block) for block in self.columns)
@@ -96,14 +96,14 @@ class ProductNodes:
 
     @classmethod
     def from_marginals(cls, marginals: Sequence[Marginal], n: int = 64) -> ProductNodes:
-        """A block of one column for each marginal, in order.
+        """Make a block of one column for each marginal, in order.
 
         Args:
-            marginals: The laws of the ``d`` inputs.
-            n: The most nodes of each rule; see ``Marginal.nodes_and_weights``.
+            marginals: Marginals of the ``d`` inputs.
+            n: Largest number of nodes of each rule; see ``Marginal.nodes_and_weights``.
 
         Raises:
-            InputError: For no marginals, something that is none, or ``n < 1``.
+            InputError: If there are no marginals, one is not a marginal, or ``n < 1``.
         """
         rules = [law.nodes_and_weights(n) for law in _checked_marginals(marginals)]
         return cls(
@@ -120,10 +120,10 @@ def _checked_marginals(marginals: Any) -> tuple[Marginal, ...]:
 
 
 def check_weights(weights: Tensor, nodes: Tensor, name: str) -> None:
-    """Refuse what is not one weight for each of nodes ``... x m x d``.
+    """Refuse weights that do not fit nodes ``... x m x d``.
 
     Raises:
-        InputError: For another shape, or weights that are negative or do not sum to one.
+        InputError: If the shape is wrong, or weights are negative or do not sum to one.
     """
     if weights.shape != nodes.shape[:-1]:
         raise InputError(

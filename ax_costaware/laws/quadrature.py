@@ -1,11 +1,11 @@
 """Quadrature rules in one dimension, and quasi-random points.
 
-A Gauss rule of ``n`` nodes is exact for polynomials of degree ``2n - 1``. Of an arbitrary law it is
-made from a fine discretisation (or the law is discrete to begin with). Its Jacobi matrix follows
-from the Lanczos recurrence, which is Stieltjes' procedure for orthonormal polynomials, and the
-nodes and weights from the eigenvectors of that matrix (Golub and Welsch 1969, *Calculation of Gauss
-Quadrature Rules*; Gautschi 2004, *Orthogonal Polynomials*, sections 2.2 and 3.1). Nodes have the
-units of the input, weights sum to one.
+A Gauss rule of ``n`` nodes is exact for polynomials of degree ``2n - 1``. The rule of an arbitrary
+distribution is computed from a fine discretization. Its Jacobi matrix follows from the Lanczos
+recurrence, which is Stieltjes' procedure for orthonormal polynomials. Nodes and weights follow from
+the eigenvectors of that matrix (Golub and Welsch 1969, *Calculation of Gauss Quadrature Rules*;
+Gautschi 2004, *Orthogonal Polynomials*, sections 2.2 and 3.1). Nodes are in the unit of the input,
+and weights sum to one.
 """
 
 from __future__ import annotations
@@ -24,23 +24,25 @@ from ax_costaware.argument_checks import integer_at_least
 from ax_costaware.laws.tables import Array
 
 NORMAL_REACH = 6.5
-"""Normal laws are integrated over this many standard deviations: 8e-11 of the mass is beyond."""
+"""Half-width of integrals over a normal distribution, in standard deviations; 8e-11 of the mass is
+outside."""
 
 _MOST_HERMITE = 16
+"""Largest number of Gauss-Hermite nodes."""
 
-_MOST_KEPT = 2**17
-"""Numbers of uniform draws that are kept, a megabyte."""
+_MOST_CACHED = 2**17
+"""Size of the largest cached array of uniform draws, a megabyte."""
 
 _LEAST_PROBABILITY = 1e-9
-"""Uniform draws stay this far from 0 and 1, whose normal scores are infinite."""
+"""Distance of uniform draws from 0 and 1, which have infinite normal scores."""
 
 
 def gauss_rule(points: Array, masses: Array, n: int) -> tuple[Array, Array]:
-    """Gauss rule of a discrete law.
+    """Return the Gauss rule of a discrete distribution.
 
     Args:
-        points: The ``N > n`` distinct points of the law.
-        masses: Their ``N`` positive masses, of any sum.
+        points: Distinct points of the distribution, ``N > n``.
+        masses: Positive masses of the points, ``N``, of any sum.
         n: Number of nodes.
 
     Returns:
@@ -69,46 +71,46 @@ def gauss_rule(points: Array, masses: Array, n: int) -> tuple[Array, Array]:
 
 @lru_cache(maxsize=64)
 def gauss_legendre(n: int) -> tuple[Array, Array]:
-    """Nodes in ``[-1, 1]`` and weights, summing to one, of the uniform law; both read-only."""
-    return _kept(*roots_legendre(n))
+    """Return nodes in ``[-1, 1]`` and weights of the uniform distribution; both read-only."""
+    return _normalized(*roots_legendre(n))
 
 
 @lru_cache(maxsize=16)
 def gauss_hermite(n: int) -> tuple[Array, Array]:
-    """Nodes and weights, summing to one, of the standard normal law; both read-only."""
-    return _kept(*hermegauss(n))
+    """Return nodes and weights of the standard normal distribution; both read-only."""
+    return _normalized(*hermegauss(n))
 
 
 @lru_cache(maxsize=16)
 def normal_rule(n: int) -> tuple[Array, Array]:
-    """Nodes and weights of the standard normal law, both read-only.
+    """Return nodes and weights of the standard normal distribution, both read-only.
 
-    Gauss-Hermite ones up to ``_MOST_HERMITE``. More of these would lie closer by the root of their
-    number only; evenly spaced ones lie closer by their number, and are as exact (the trapezoidal
-    rule of a function that vanishes at both ends).
+    Up to ``_MOST_HERMITE`` nodes are Gauss-Hermite. The spacing of these falls only with the square
+    root of their number. More nodes are evenly spaced: the trapezoidal rule is as exact, since the
+    density vanishes at both ends.
     """
     if n <= _MOST_HERMITE:
         return gauss_hermite(n)
     nodes = np.linspace(-NORMAL_REACH, NORMAL_REACH, n)
-    return _kept(nodes, np.exp(-0.5 * nodes**2))
+    return _normalized(nodes, np.exp(-0.5 * nodes**2))
 
 
-def _kept(nodes: Array, weights: Array) -> tuple[Array, Array]:
-    """A rule of weight one that cannot be changed, since it is kept for the next call."""
+def _normalized(nodes: Array, weights: Array) -> tuple[Array, Array]:
+    """Return a rule with weights that sum to one, read-only since it is cached."""
     weights = weights / weights.sum()
     nodes.flags.writeable = weights.flags.writeable = False
     return nodes, weights
 
 
 def uniforms(num_columns: int, n: int, seed: int) -> Tensor:
-    """``n x num_columns`` scrambled Sobol points, strictly between 0 and 1, double.
+    """Return ``n x num_columns`` scrambled Sobol points, strictly between 0 and 1, in double.
 
-    To be read only: few are kept for the next call, as of the next control set.
+    Do not change them in place: small ones are cached.
 
     Raises:
-        InputError: For ``seed < 0``.
+        InputError: If ``seed < 0``.
     """
-    draw = _drawn if n * num_columns <= _MOST_KEPT else _drawn.__wrapped__
+    draw = _drawn if n * num_columns <= _MOST_CACHED else _drawn.__wrapped__
     return draw(num_columns, n, integer_at_least(seed, 0, "seed"))
 
 

@@ -1,4 +1,4 @@
-"""Rows of numbers, from lists, arrays, tensors and data frames."""
+"""Tables of numbers from lists, arrays, tensors and data frames."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ Array: TypeAlias = npt.NDArray[np.float64]
 
 
 def column_names(values: Any) -> tuple[str, ...] | None:
-    """Names of the columns of a data frame; None where they are no strings, or it is none."""
+    """Return the column names of a data frame; None if they are not strings, or for other types."""
     names = tuple(getattr(values, "columns", ()))
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def table(values: Any, name: str, names: Sequence[str] | None = None) -> Array:
-    """An array-like of rows as a read-only, finite double array; a vector is one column.
+    """Return an array-like of rows as a read-only, finite double array; a vector is one column.
 
     Args:
         values: The rows.
-        name: How the refusal names them.
-        names: Names of the columns, in whose order those of a data frame are read; None for its
-            own.
+        name: Name of the argument, for messages.
+        names: Column names, which order the columns of a data frame; None for its own order.
 
     Raises:
-        InputError: For anything else, no rows or columns, or a data frame with other columns.
+        InputError: If values are not numeric or not finite, there are no rows or columns, or a data
+            frame has other columns.
     """
     own = column_names(values)
     if own is not None and names is not None:

@@ -1,11 +1,9 @@
 """Search space: parameters in raw units, and their columns in a model.
 
-| parameter | columns |
-|---|---|
-| range | one: the raw value, its base-10 logarithm, or its logit |
-| ordered choice | one: the value, or its position |
-| other choice | one-hot, a column per value |
-| fixed parameter | none |
+- A range is one column: the raw value, its base-10 logarithm, or its logit.
+- A choice with an order is one column: the value, or its position.
+- Another choice is one-hot, with a column per value.
+- A fixed parameter has no column.
 
 A ``Space`` encodes parameterizations, decodes points (differentiably for numeric parameters), and
 draws valid points.

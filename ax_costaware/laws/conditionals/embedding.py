@@ -1,15 +1,15 @@
-"""The conditional mean embedding of pairs: weights of points as functions of the query.
+"""Conditional mean embedding of pairs: weights of points as functions of the query.
 
-Up to ``MOST_EXACT`` pairs it is exact. Beyond, a random subset of the queries, the landmarks,
-stands for the queries of all pairs (Nystrom; Williams and Seeger 2001), and the points are
-projected once on a random subset of their own, so that nothing after the fit depends on the number
-of pairs. All passes over the pairs go in chunks.
+Up to ``MOST_EXACT`` pairs it is exact. Above, a random subset of the queries, the landmarks,
+represents the queries of all pairs (Nystrom; Williams and Seeger 2001), and points are projected
+onto a random subset of their own. After the fit nothing depends on the number of pairs. All passes
+over the pairs are in chunks.
 
-Weights of ``N`` points become weights of ``M`` nodes: exactly where no more than ``MOST_DISTINCT``
-points differ, by summing the weights of equal points. Else by kernel interpolation:
-``sum_j w_j f(x_j)`` becomes ``sum_m v_m f(z_m)`` with ``v = K_zz^-1 K_zx w``, exact for the
-functions ``k(z_m, .)`` and best in the space of the kernel (an optimal quadrature on the given
-nodes; Huszar and Duvenaud 2012). The nodes are points of the data.
+Weights of ``N`` points are mapped to weights of ``M`` nodes. If at most ``MOST_DISTINCT`` points
+are distinct, the weights of equal points are summed, which is exact. Otherwise by kernel
+interpolation: ``sum_j w_j f(x_j)`` becomes ``sum_m v_m f(z_m)`` with ``v = K_zz^-1 K_zx w``, exact
+for the functions ``k(z_m, .)`` and optimal in the space of the kernel (Huszar and Duvenaud 2012).
+The nodes are points of the data.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from ax_costaware.laws.conditionals.leave_one_out import (
 from ax_costaware.laws.tables import Array
 
 MOST_DISTINCT = 2000
-"""No more than so many different points are kept as they are."""
+"""Number of distinct points up to which they are the nodes."""
 
 _FIRST_LOOK = 10 * MOST_DISTINCT
 
@@ -50,7 +50,7 @@ Errors: TypeAlias = Callable[[Array], Array]
 ErrorsOf: TypeAlias = Callable[[float], Errors]
 
 MOST_EXACT = 2000
-"""With more pairs, landmarks stand for their queries."""
+"""Number of pairs above which landmarks represent the queries."""
 
 NUM_LANDMARKS = 500
 """Default number of landmarks."""
@@ -62,25 +62,25 @@ _CHUNK = 4096
 _JITTER = 1e-8
 
 _NODE_JITTER = 1e-6
-"""With less, random nodes that lie close together get large weights that cancel."""
+"""Jitter of the nodes' kernel matrix. With less, close nodes have large weights that cancel."""
 
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """A linear map from weights of ``N`` points to weights of ``M`` nodes."""
+    """Linear map from weights of ``N`` points to weights of ``M`` nodes."""
 
     nodes: Array
-    """``M x d``, in raw units."""
+    """Nodes ``M x d`` in raw units."""
 
     product: Callable[[slice, Array], Array]
-    """The part ``M x k`` of some points, of weights ``n x k``, in a sum over all points."""
+    """Function from a slice of points and their weights ``n x k`` to a term ``M x k`` of a sum."""
 
     finish: Callable[[Array], Array] = np.asarray
-    """The weights ``M x k`` of the nodes, from the sum of all products."""
+    """Function from the sum of all terms to the weights ``M x k`` of the nodes."""
 
 
 def equal_points(X: Array) -> Projection | None:
-    """The exact map where no more than ``MOST_DISTINCT`` of the points ``N x d`` differ."""
+    """Return the exact map if at most ``MOST_DISTINCT`` points ``N x d`` are distinct."""
     if len(np.unique(X[:_FIRST_LOOK], axis=0)) > MOST_DISTINCT:
         return None
     nodes, position = np.unique(X, axis=0, return_inverse=True)
@@ -106,12 +106,12 @@ def _interpolation(X: Array, spreads: Array, num_nodes: int, seed: int) -> Proje
 
 
 def projection_of(X: Array, spreads: Array, num_nodes: int, seed: int) -> Projection:
-    """The map to equal points where there are few, else to ``num_nodes`` of the points.
+    """Return the map to distinct points if these are few, else to ``num_nodes`` random ones.
 
     Args:
         X: Points ``N x d``.
-        spreads: What the ``d`` columns are divided by to compare.
-        num_nodes: The most nodes of an interpolation.
+        spreads: Scales of the ``d`` columns.
+        num_nodes: Largest number of nodes of an interpolation.
         seed: Seed of the random choice of nodes.
     """
     return equal_points(X) or _interpolation(X, spreads, num_nodes, seed)
@@ -119,43 +119,43 @@ def projection_of(X: Array, spreads: Array, num_nodes: int, seed: int) -> Projec
 
 @dataclass(frozen=True, eq=False)
 class Embedding:
-    """``weights(a) = projection l(a, centres)``, with an RBF ``l`` of scaled queries."""
+    """Fitted embedding: ``weights(a) = projection l(a, centres)``, with an RBF ``l``."""
 
     nodes: Array
-    """The points ``M x d`` that are weighted, in raw units."""
+    """Nodes ``M x d`` in raw units."""
 
     projection: Array
-    """``M x M_a``."""
+    """Linear map ``M x M_a`` to weights."""
 
     errors: Array
-    """``r x M_a``: with one pair's point in its place the average over the nodes would have another
-    sampling error; products of ``errors l(a, centres)`` sum those of the weights of the pairs."""
+    """Linear map ``r x M_a`` to factors of the sampling error: products of ``errors l(a, centres)``
+    are products of the weights of the pairs, summed over pairs."""
 
     centres: Array
-    """``M_a x p``, in raw units."""
+    """Landmarks of queries ``M_a x p`` in raw units."""
 
     scales: Array
-    """The ``p`` standard deviations of the columns of the queries."""
+    """Standard deviations of the ``p`` columns of queries."""
 
     lengthscale: float
-    """Of ``l``, in standard deviations."""
+    """Length-scale of ``l``, in standard deviations."""
 
     regularization: float
-    """``lambda``."""
+    """Regularization ``lambda``."""
 
     @cached_property
     def origin(self) -> Array:
-        """The middle of the centres, ``p``."""
+        """Mean of the landmarks, ``p``."""
         return np.asarray(self.centres.mean(0))
 
     @cached_property
     def unit(self) -> Array:
-        """The length-scale of each column of the queries, in its raw unit."""
+        """Length-scale of each column of queries, in its raw unit."""
         return self.scales * self.lengthscale
 
     @cached_property
     def scaled_centres(self) -> Array:
-        """The centres, in this unit from the origin."""
+        """Landmarks minus ``origin``, in units of ``unit``."""
         return np.asarray((self.centres - self.origin) / self.unit)
 
 
@@ -173,13 +173,12 @@ def fit(
     Args:
         X: Points ``N x d``.
         A: Queries ``N x p``.
-        lengthscale: In standard deviations of the columns of ``A``; ``None`` to choose it.
-        regularization: ``lambda``; ``None`` to choose it.
-        landmarks: The number of landmarks of the queries where there are more than ``MOST_EXACT``
-            pairs; there are two times as many of the points. ``None``: ``NUM_LANDMARKS``.
-        seed: Of random subsets and features.
-        projection: Where more than ``MOST_EXACT`` pairs put their weights; ``None``: as
-            ``projection_of`` says.
+        lengthscale: Length-scale in standard deviations of the columns of ``A``; None to choose it.
+        regularization: ``lambda``; None to choose it.
+        landmarks: Number of landmarks of queries above ``MOST_EXACT`` pairs, with twice as many of
+            points; None for ``NUM_LANDMARKS``.
+        seed: Seed of random subsets and features.
+        projection: Map to nodes above ``MOST_EXACT`` pairs; None for ``projection_of``.
     """
     pairs = _pairs_of(X, A, seed)
     ridge = None if regularization is None else len(A) * regularization
@@ -192,13 +191,13 @@ def fit(
 
 
 def leave_one_out(embedding: Embedding, X: Array, A: Array, seed: int) -> float:
-    """The leave-one-out error of an embedding, of no more than ``MOST_EXACT`` of its pairs.
+    """Return the leave-one-out error of an embedding, on at most ``MOST_EXACT`` of its pairs.
 
     Args:
-        embedding: What was fitted to the pairs.
+        embedding: The embedding, fitted to the pairs.
         X: Points ``N x d``.
         A: Queries ``N x p``.
-        seed: Of the choice of pairs, where there are more, and of features.
+        seed: Seed of random subsets and features.
     """
     some = _pairs_of(X, A, seed).some(MOST_EXACT)
     ridge = np.array([len(some.A) * embedding.regularization])
@@ -216,15 +215,15 @@ class _Pairs:
     seed: int
 
     def some(self, most: int) -> _Pairs:
-        """These pairs, or random ones of them; the scales stay."""
+        """Return at most ``most`` random pairs, with the same scales."""
         return self.of(some_rows(len(self.A), most, self.seed))
 
     def of(self, rows: Any) -> _Pairs:
-        """The pairs of these rows."""
+        """Return the pairs of some rows."""
         return _Pairs(self.X[rows], self.A[rows], self.scales, self.spreads, self.seed)
 
     def scaled(self, lengthscale: float) -> Array:
-        """The queries in length-scales."""
+        """Return the queries in length-scales."""
         return np.asarray(self.A / (self.scales * lengthscale))
 
 
@@ -243,7 +242,7 @@ def _exact_errors_of(pairs: _Pairs) -> ErrorsOf:
 
 
 def _fit_exact(pairs: _Pairs, lengthscale: float | None, ridge: float | None) -> Embedding:
-    """``W(a) = (L + N lambda I)^-1 l(A, a)``, with the weights of equal points summed."""
+    """Fit ``W(a) = (L + N lambda I)^-1 l(A, a)``, with the weights of equal points summed."""
     num_pairs = len(pairs.A)
     if lengthscale is None:
         some = pairs.some(_MOST_TO_SEARCH)
@@ -266,9 +265,9 @@ def _fit_exact(pairs: _Pairs, lengthscale: float | None, ridge: float | None) ->
 
 
 class _Basis:
-    """``Psi(a) = R^-1 l(landmarks, a)``, with ``R R'`` the kernel matrix of the landmarks.
+    """Nystrom basis ``Psi(a) = R^-1 l(landmarks, a)``, with ``R R' = l(landmarks, landmarks)``.
 
-    The landmarks are ``M_a x p`` queries in raw units, ``scales`` those of their columns.
+    Landmarks are ``M_a x p`` queries in raw units, and ``scales`` those of their columns.
     """
 
     def __init__(self, landmarks: Array, scales: Array, lengthscale: float) -> None:
@@ -279,7 +278,7 @@ class _Basis:
         self.lengthscale = lengthscale
 
     def psi(self, pairs: _Pairs) -> Array:
-        """``n x M_a``."""
+        """Return the basis at the queries of pairs, ``n x M_a``."""
         kernel = rbf(self.scaled, pairs.scaled(self.lengthscale))
         return np.asarray(
             solve_triangular(self.factor, kernel, lower=True, overwrite_b=True, check_finite=False)
@@ -293,7 +292,7 @@ def _fit_nystrom(
     most: int,
     projection: Projection,
 ) -> Embedding:
-    """The same with ``L`` of the rank of its landmarks and the points projected on nodes."""
+    """Fit with the Nystrom approximation of ``L``, and points projected onto nodes."""
     landmarks = landmarks_of(pairs.A, most, pairs.seed)
     unit = pairs.spreads * half_median_distance(pairs.X / pairs.spreads)
 
@@ -326,7 +325,7 @@ def _fit_nystrom(
     if ridge is None:
         out = pairs.some(2 * _LEFT_OUT)
         ridge, _ = least_ridge(nystrom_errors(gram, cross, basis.psi(out), features(out)))
-    # W W' of the pairs' weights W, as the product of a root with itself.
+    # Root of W W', with the weights W of the pairs.
     values, vectors = eigh(gram)
     values = values.clip(0.0)
     errors = (vectors * (np.sqrt(values) / (values + ridge))).T

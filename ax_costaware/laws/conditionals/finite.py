@@ -1,4 +1,4 @@
-"""Queries that each draw one of finitely many points with known probabilities."""
+"""Finitely many queries, each with known probabilities of finitely many points."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ from ax_costaware.laws.conditionals.conditional import (
 
 @dataclass(frozen=True)
 class FiniteConditional(Conditional):
-    """A finite set of queries, each a law on the same finite set of points.
+    """Finite set of queries, each a distribution on the same finite set of points.
 
-    For example providers that each try one of ``K`` treatments with known frequencies and report
-    the average outcome. A query (``p = 1``) is the index of its row in ``policies``.
+    For example, providers that each use ``K`` treatments with known frequencies and report the
+    average outcome. A query (``p = 1``) is the index of its row in ``policies``.
 
     Raises:
-        InputError: For probabilities below zero or that do not sum to one, or fields that do not
-            have one row for each point or query.
+        InputError: If probabilities are negative or do not sum to one, or if a field does not have
+            one row per point or query.
     """
 
     policies: Matrix
-    """``P x K``: the probability of each point under each query."""
+    """Probabilities ``P x K`` of points, a row per query."""
 
     points: Matrix | None = None
-    """``K x d`` in raw units; ``None``: one column, the index of the point, 0 to ``K - 1``."""
+    """Points ``K x d`` in raw units; None for one column with the indices 0 to ``K - 1``."""
 
     queries: tuple[float | str, ...] | None = None
-    """The values of the parameter that stand for the ``P`` queries; ``None``: 0 to ``P - 1``."""
+    """Values of the parameter for the ``P`` queries; None for 0 to ``P - 1``."""
 
     num_query_columns = 1
 
@@ -99,7 +99,7 @@ class FiniteConditional(Conditional):
 
     @property
     def _nodes(self) -> Matrix:
-        """The points, ``K x d``."""
+        """Points, ``K x d``."""
         return self.points or tuple((float(k),) for k in range(len(self.policies[0])))
 
     @override

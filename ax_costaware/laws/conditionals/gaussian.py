@@ -1,4 +1,4 @@
-"""Points that scatter as a normal law around a mean that the query decides."""
+"""Normal distribution of points, whose mean is a function of the query."""
 
 from __future__ import annotations
 
@@ -48,50 +48,54 @@ _EXPECTED_NAME = "the name of a registered function"
 
 @dataclass(frozen=True)
 class GaussianConditional(IndependentConditional):
-    """``x ~ N(weight a + bias, covariance)``, or with a mean that the user registers by name.
+    """Normal conditional ``x ~ N(weight a + bias, covariance)``, or with a registered mean.
 
     Raises:
-        InputError: For fields of the wrong shape, a covariance that is not symmetric and positive
-            semidefinite, or both or neither of an affine and a named mean.
+        InputError: If fields have the wrong shape, the covariance is not symmetric and positive
+            semidefinite, or there is not exactly one of an affine and a named mean.
     """
 
     weight: Matrix | None = None
-    """``d x p``."""
+    """Slopes of the mean, ``d x p``."""
 
     bias: Numbers | None = None
-    """``d`` numbers; ``None`` for zeros."""
+    """Intercepts of the mean, ``d``; None for zeros."""
 
     covariance: float | Numbers | Matrix = 0.0
-    """In squared units of X: a variance for all columns, ``d`` variances, or ``d x d``. With zero,
-    a query is its mean alone."""
+    """Covariance in squared units of X: a variance for all columns, ``d`` variances, or ``d x d``.
+    With zero, a query is a point, its mean."""
 
     mean: str | None = None
-    """The name of a registered mean, in place of ``weight`` and ``bias``."""
+    """Name of a registered mean, instead of ``weight`` and ``bias``."""
 
     lower: Numbers | None = None
-    """Lower bounds of X, ``d``; ``None`` where there are none."""
+    """Lower bounds of X, ``d``; None without bounds."""
 
     upper: Numbers | None = None
     """Upper bounds of X."""
 
     outside: Outside = "refuse"
-    """What is done with points outside of the bounds. ``"refuse"``: a query that has more than a
-    thousandth of its mass there is an error. ``"clip"``: a point outside is moved to the bound.
-    ``"keep"``: the objective exists out there too."""
+    """Policy for points outside of the bounds. ``"refuse"``: a query with more than a thousandth of
+    its mass there is an error. ``"clip"``: points are moved to the bound. ``"keep"``: the objective
+    exists there, too."""
 
     num_nodes: int = 16
-    """Nodes of each column; clipped laws take two times as many, and the bounds. A model with a
-    squared-exponential kernel takes more of them where its length-scales are short, so that
-    averages are right to about 1e-7, or 1e-6 for two dependent columns that are clipped; for these
-    down to length-scales of a hundredth of the bounds, with which a decision takes minutes, and the
-    less the shorter they are. Of dependent columns that are not clipped it takes the closed form.
+    """Number of nodes of each column. Clipped distributions have twice as many, and the bounds.
+
+    With a squared-exponential kernel:
+
+    - Independent columns have more nodes if length-scales are short, for averages right to 1e-7.
+    - Two dependent columns that are clipped are right to 1e-6 down to length-scales of a hundredth
+      of the bounds, where a decision takes minutes.
+    - Dependent columns that are not clipped have a closed form.
+
     Three or more dependent columns that are clipped, and other kernels, have at most 64 joint
-    nodes, which are enough where a standard deviation is at most a length-scale. With them a
-    decision takes tens of times as long as with independent columns, and grows with the square of
-    the number of observations."""
+    nodes, enough for standard deviations up to a length-scale. A decision then takes tens of times
+    as long as with independent columns, and grows with the square of the number of observations.
+    """
 
     query_columns: int | None = None
-    """The number of columns of a query, with a named mean only."""
+    """Number of columns of a query, with a named mean only."""
 
     _STANDARD = NORMAL
 
@@ -124,16 +128,16 @@ class GaussianConditional(IndependentConditional):
     def from_mean(
         cls, name: str, num_query_columns: int, covariance: Any, **options: Any
     ) -> GaussianConditional:
-        """A normal law around a mean that is registered by ``register_conditional_mean``.
+        """Make a normal conditional with a mean from ``register_conditional_mean``.
 
         Args:
-            name: The name; the function is looked up when the conditional is used.
-            num_query_columns: The number of columns of a query, ``p``.
+            name: Name of the function, which is looked up on use.
+            num_query_columns: Number of columns of a query, ``p``.
             covariance: See the field.
             options: Other fields: ``lower``, ``upper``, ``outside``, ``num_nodes``.
 
         Raises:
-            InputError: As the class.
+            InputError: As in the class.
         """
         return cls(covariance=covariance, mean=name, query_columns=num_query_columns, **options)
 
@@ -154,11 +158,11 @@ class GaussianConditional(IndependentConditional):
         return None
 
     def mean_of(self, A: Tensor) -> Tensor:
-        """The means ``... x d`` of queries ``... x p``, in raw units.
+        """Return the means ``... x d`` of queries ``... x p``, in raw units.
 
         Raises:
-            InputError: For a name that is not registered, or a function that returns another shape
-                or what is not finite.
+            InputError: If the name is not registered, or the function returns another shape or
+                values that are not finite.
         """
         self.check_shape(A)
         if self.weight is not None:
@@ -189,10 +193,10 @@ class GaussianConditional(IndependentConditional):
 
     @override
     def pair_rule(self, A: Tensor, refinement: Sequence[int] = (1, 1)) -> PairNodes | None:
-        """The first column before it is clipped, and the second given it.
+        """Return a rule of the first column before clipping, and of the second given it.
 
-        What is averaged bends in the first column where that meets a bound, and where the mean of
-        the second given it does; it is smooth between.
+        As a function of the first column, the integrand has kinks where that column, or the mean of
+        the second given it, reaches a bound. The rule is piecewise between the kinks.
         """
         if not (self._clips and self._is_dependent and self.num_latent_columns == 2):
             return super().pair_rule(A, refinement)
@@ -258,7 +262,7 @@ class GaussianConditional(IndependentConditional):
     @override
     def _probability_outside(self, rows: Tensor) -> Tensor:
         if self._is_dependent:
-            # The probability of a union is at most the sum, whatever the correlations.
+            # Union bound, for any correlations.
             return self._columns_outside(rows).sum(dim=-1).clamp_max(1.0)
         return super()._probability_outside(rows)
 
@@ -269,19 +273,18 @@ class GaussianConditional(IndependentConditional):
 
 
 def register_conditional_mean(name: str, function: MeanFunction) -> None:
-    """Give a function a name under which ``GaussianConditional.from_mean`` finds it.
+    """Register a mean function for ``GaussianConditional.from_mean``.
 
-    An experiment stores the name only: register the same function under the same name, in each
-    process that loads the experiment, before it is used. A name that is registered again stands
-    for the newest function.
+    Stores have the name only: register the same function under the same name in each process that
+    loads the experiment. A second registration replaces the first.
 
     Args:
-        name: Any string that is not empty.
-        function: From queries ``... x p`` to means ``... x d`` in raw units, made of PyTorch
-            operations, so that it can be differentiated.
+        name: A non-empty string.
+        function: Function from queries ``... x p`` to means ``... x d`` in raw units, made of
+            differentiable PyTorch operations.
 
     Raises:
-        InputError: For a name that is no string or empty, or a function that cannot be called.
+        InputError: If the name is not a non-empty string, or the function is not callable.
     """
     if not callable(function):
         raise InputError(f"function={function!r}: expected a function of a tensor.")
@@ -289,10 +292,10 @@ def register_conditional_mean(name: str, function: MeanFunction) -> None:
 
 
 def conditional_mean(name: str) -> MeanFunction:
-    """The function that is registered under a name.
+    """Return the function that is registered under a name.
 
     Raises:
-        InputError: Where there is none.
+        InputError: If there is none.
     """
     if name not in _MEANS:
         known = ", ".join(map(repr, sorted(_MEANS))) or "none"

@@ -1,10 +1,10 @@
-"""Closed-form leave-one-out error of a conditional mean embedding, and the choice it leads to.
+"""Closed-form leave-one-out error of conditional mean embeddings, and hyperparameters by it.
 
 Ridge regression of the features ``k(x_j, .)`` on ``a_j`` has the smoother ``H = L (L + c I)^-1``
-with ``c = N lambda``. Left out of its own fit, pair ``j`` is predicted with the residual
-``[(I - H) F]_j / (1 - H_jj)``, where ``F F' = K_xx``: for ridge regression with a given ``c`` this
-is exact (Allen 1974, the PRESS statistic). The error is the mean squared norm of these residuals.
-One eigendecomposition of ``L`` serves every ``c``.
+with ``c = N lambda``. The leave-one-out residual of pair ``j`` is ``[(I - H) F]_j / (1 - H_jj)``,
+where ``F F' = K_xx``. This is exact for ridge regression with a given ``c`` (Allen 1974, the PRESS
+statistic). The error is the mean squared norm of these residuals. One eigendecomposition of ``L``
+serves every ``c``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ax_costaware.laws.conditionals.landmarks import half_median_distance, rbf
 from ax_costaware.laws.tables import Array
 
 MOST_WITHOUT_RANDOM_FEATURES = 500
-"""With more pairs, random features stand for the kernel of the points."""
+"""Number of pairs above which random features approximate the kernel of the points."""
 
 _NUM_FEATURES = 128
 _RIDGES = np.logspace(-6, 3, 10)
@@ -31,25 +31,26 @@ _LEAST_LENGTHSCALE = 1e-4
 
 
 def target_features(X: Array, seed: int) -> Array:
-    """Features ``N x R`` whose products are an RBF of the points, or tend to it.
+    """Return features ``N x R`` of an RBF kernel of the points.
 
-    Exact, from the eigenvectors of the kernel matrix, up to ``MOST_WITHOUT_RANDOM_FEATURES``
-    points, else random (Rahimi and Recht 2007). The length-scale is half the median distance.
+    They are exact, from the eigenvectors of the kernel matrix, up to
+    ``MOST_WITHOUT_RANDOM_FEATURES`` points, else random (Rahimi and Recht 2007). The length-scale
+    is half the median distance.
 
     Args:
-        X: Points ``N x d``, scaled so that the columns compare.
-        seed: Of the random features.
+        X: Points ``N x d`` with comparable columns.
+        seed: Seed of random features.
     """
     scaled = X / half_median_distance(X)
     if len(X) <= MOST_WITHOUT_RANDOM_FEATURES:
         values, vectors = eigh(rbf(scaled, scaled), overwrite_a=True, check_finite=False)
-        kept = values > 1e-10 * values[-1]
-        return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))
+        large = values > 1e-10 * values[-1]
+        return np.asarray(vectors[:, large] * np.sqrt(values[large]))
     return random_features(scaled, seed)
 
 
 def random_features(scaled: Array, seed: int) -> Array:
-    """Random features ``N x R`` of an RBF of points whose unit is its length-scale."""
+    """Return random features ``N x R`` of an RBF of points in units of its length-scale."""
     rng = np.random.default_rng(seed)
     angles = scaled @ rng.standard_normal((scaled.shape[1], _NUM_FEATURES // 2))
     found: Array = np.concatenate([np.cos(angles), np.sin(angles)], 1)
@@ -58,20 +59,20 @@ def random_features(scaled: Array, seed: int) -> Array:
 
 
 class Smoother:
-    """Ridge regression on the kernels about ``N`` queries, and on a trend that costs nothing.
+    """Ridge regression on kernels at ``N`` queries, and on a trend without a penalty.
 
-    With a trend it is that of universal kriging: ``(L + c I)^-1`` becomes
-    ``Z (Z' L Z + c I)^-1 Z'`` for a basis ``Z`` of what no trend is in, and the leave-one-out
-    residuals are exact for the trend, too (Craven and Wahba 1979). A pair without which the trend
-    would not be determined, as the only one with another value in some column, has no residual.
+    With a trend this is universal kriging: ``(L + c I)^-1`` becomes ``Z (Z' L Z + c I)^-1 Z'``,
+    with a basis ``Z`` of the orthogonal complement of the trend. Leave-one-out residuals include
+    the trend (Craven and Wahba 1979). A pair has no residual if the trend is undetermined without
+    it, as the only one with another value in some column.
     """
 
     def __init__(self, L: Array, trend: Array | None = None) -> None:
-        """Decompose it.
+        """Decompose the kernel matrix.
 
         Args:
-            L: The kernel matrix ``N x N`` of the queries of the pairs.
-            trend: Values of the trend's functions at the queries, ``N x q``; None: there is none.
+            L: Kernel matrix ``N x N`` of the queries of the pairs.
+            trend: Values of the trend's functions at the queries, ``N x q``; None for no trend.
         """
         basis = None if trend is None else null_space(trend.T)
         values, vectors = eigh(L if basis is None else basis.T @ L @ basis, check_finite=False)
@@ -79,11 +80,11 @@ class Smoother:
         self._vectors = vectors if basis is None else basis @ vectors
         squares = self._vectors**2
         self.is_determined: npt.NDArray[np.bool_] = squares.sum(1) > _LEAST_LEFT
-        """Which of the pairs have residuals."""
+        """Mask of the pairs with a residual: the others determine the trend."""
         self._squares = squares[self.is_determined]
 
     def errors(self, F: Array) -> Callable[[Array], Array]:
-        """The leave-one-out error as a function of ridges ``c``.
+        """Return the leave-one-out error as a function of ridges ``c``.
 
         Args:
             F: Features ``N x R`` of the points of the pairs.
@@ -98,11 +99,11 @@ class Smoother:
         return lambda ridges: np.array([error(ridge) for ridge in ridges])
 
     def weights(self, F: Array, ridge: float) -> tuple[Array, Array]:
-        """Weights of the kernels and leave-one-out residuals of features.
+        """Return the weights of the kernels, and leave-one-out residuals of features.
 
         Args:
             F: Features ``N x R``.
-            ridge: What is added to the kernel matrix.
+            ridge: Ridge ``c``, which is added to the diagonal of the kernel matrix.
 
         Returns:
             ``N x R`` weights, and a row of residuals for each pair in ``is_determined``.
@@ -113,12 +114,12 @@ class Smoother:
 
 
 def nystrom_errors(gram: Array, cross: Array, psi: Array, F: Array) -> Callable[[Array], Array]:
-    """The same for ``L = Psi Psi'`` of low rank, over some of the pairs.
+    """Return the leave-one-out error for ``L = Psi Psi'`` of low rank, over a subset of pairs.
 
     Args:
         gram: ``Psi' Psi`` over all pairs, ``M x M``.
         cross: ``Psi' F`` over all pairs, ``M x R``.
-        psi: ``n x M``, of the pairs that are left out in turn.
+        psi: ``Psi`` of the pairs that are left out in turn, ``n x M``.
         F: Their features ``n x R``.
     """
     values, vectors = eigh(gram, check_finite=False)
@@ -136,7 +137,7 @@ def nystrom_errors(gram: Array, cross: Array, psi: Array, F: Array) -> Callable[
 
 
 def least_ridge(errors: Callable[[Array], Array]) -> tuple[float, float]:
-    """The ridge of least error, to half a decade, and the error."""
+    """Return the ridge with the smallest error, to half a decade, and the error."""
     found = errors(_RIDGES)
     best = float(_RIDGES[int(found.argmin())])
     near = best * np.array([10**-0.5, 1.0, 10**0.5])
@@ -147,11 +148,11 @@ def least_ridge(errors: Callable[[Array], Array]) -> tuple[float, float]:
 def choose(
     errors_of: Callable[[float], Callable[[Array], Array]], ridge: float | None
 ) -> tuple[float, float]:
-    """The length-scale and the ridge of least error: a coarse grid, then a finer one around it.
+    """Return the length-scale and the ridge with the smallest error, by a grid that is refined.
 
     Args:
-        errors_of: From a length-scale to the errors as a function of ridges.
-        ridge: Given, or ``None``.
+        errors_of: Function from a length-scale to the errors as a function of ridges.
+        ridge: Ridge, or None to choose it.
     """
 
     @cache
@@ -168,7 +169,7 @@ def choose(
     ratio = float(_LENGTHSCALES[1] / _LENGTHSCALES[0])
     least = float(_LENGTHSCALES[0])
     if best == least:
-        # A few queries far from the others make the standard deviation a large unit.
+        # Outliers among the queries make the standard deviation large, so try smaller ones.
         smaller = np.geomspace(_LEAST_LENGTHSCALE, least, 10).tolist()
         best, least = min([best, *smaller[:-1]], key=value), _LEAST_LENGTHSCALE
     for _ in range(2):

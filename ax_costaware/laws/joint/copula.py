@@ -1,4 +1,4 @@
-"""Inputs whose normal scores are jointly normal."""
+"""Gaussian copula: inputs whose normal scores are jointly normal."""
 
 from __future__ import annotations
 
@@ -46,42 +46,44 @@ _SYMMETRY = 1e-8
 """Tolerance of the symmetry of a correlation, and of its unit diagonal."""
 
 _LEAST_EIGENVALUE = 1e-6
-"""Eigenvalues of a correlation must be larger, or its inverse has no digits."""
+"""Smallest eigenvalue of a given correlation, for an accurate inverse."""
 
 _FITTED_EIGENVALUE = 1e-4
-"""A fitted correlation is shrunk towards independence until its least eigenvalue is this."""
+"""Smallest eigenvalue of a fitted correlation, which is shrunk towards independence."""
 
 _NUM_DRAWS = 512
-"""Draws within the intervals of scores, where values of laws with steps are given."""
+"""Draws within the intervals of scores of given values of discrete inputs."""
 
 _EXPECTED_MARGINALS = "a mapping from names to marginals such as Uniform(0, 1)"
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class GaussianCopula(JointLaw):
-    r"""Inputs with given marginals, made dependent by a normal law of their scores; numbers only.
+    r"""Gaussian copula of given marginals, on numbers only.
 
     The score of an input is :math:`z_l = \Phi^{-1}(F_l(x_l))`, and ``z`` is normal with mean zero
-    and the given correlation :math:`R` (Nelsen 2006, *An Introduction to Copulas*).
-    Given controlled inputs ``C``, the scores of the rest follow
+    and the given correlation :math:`R` (Nelsen 2006, *An Introduction to Copulas*). Given
+    controlled inputs ``C``, the scores of the rest have the distribution
 
     .. math:: z_R \mid z_C \sim N(R_{RC} R_{CC}^{-1} z_C, \; R_{RR} - R_{RC} R_{CC}^{-1} R_{CR}),
 
-    and the nodes move with the controlled values. An input with finitely many values fixes its
-    score to an interval only: its values keep their places among the nodes, whose weights move. The
-    samples of an ``Empirical`` marginal are joined by lines where something is given, so that the
-    nodes have a gradient. A controlled value among the furthest 3e-5 of its law counts as the last
-    before these.
+    and the nodes move with the controlled values.
 
-    Where inputs pile up at a bound, or their law is cut near one, a value controlled there counts
-    as extreme, a score of about 4 in size wherever the cut is, and what depends on it moves as far:
-    let the law reach some four standard deviations beyond its mean.
+    - A value of a discrete input determines an interval of its score. Its nodes stay, and their
+      weights change.
+    - The distribution function of an ``Empirical`` marginal is interpolated linearly if inputs are
+      given, so that nodes have a gradient.
+    - A controlled value in the outer 3e-5 of its marginal counts as the quantile there.
+
+    A controlled value at a bound at which the marginal is truncated, or has an atom, has a score of
+    about 4 in size, wherever the bound is, and moves dependent inputs as far. Marginals should
+    therefore extend about four standard deviations beyond their mean.
 
     Controlling an input counts as observing it; see the module ``ax_costaware.laws.joint.law``.
     """
 
     marginals: tuple[tuple[str, Marginal], ...]
-    """Pairs of a name and its law."""
+    """Pairs of a name and its marginal."""
 
     correlation: tuple[tuple[float, ...], ...]
     """Correlation of the normal scores, in the order of ``marginals``."""
@@ -188,7 +190,7 @@ class GaussianCopula(JointLaw):
         errors, log_weights = errors_given(maps, x, factor, u)
         mean = conditional_mean(errors.unbind(dim=-1), factor, len(known), log_weights)
         weights = torch.softmax(log_weights, dim=-1)
-        # The normal scores of probabilities 0 and 1 are infinite, and stay so.
+        # Probabilities 0 and 1 have infinite scores, and stay 0 and 1.
         probability = ndtr((ndtri(reached).unsqueeze(-1) - mean) / factor[-1, -1]) @ weights[0]
         strict, weak = probability.clamp(0.0, 1.0).tolist()
         return strict, weak
@@ -219,7 +221,7 @@ class GaussianCopula(JointLaw):
         columns, g = place.columns_of(controlled), len(known)
 
         def moving_nodes(points: Tensor) -> tuple[Tensor, Tensor]:
-            """Nodes of the inputs that are not given, which move with those that are."""
+            """Return nodes of the other inputs, which move with the given ones."""
             x = points.to(device=base.device, dtype=torch.double)
             places = [x[:, block] for block in blocks[:g]]
             known_errors, log_weights = errors_given(maps[:g], places, factor, u[:, :g])
@@ -237,7 +239,7 @@ class GaussianCopula(JointLaw):
         return moving_nodes
 
     def _own_map(self, name: str) -> ScoreMap:
-        """The scores of an input's own values, tabulated once: many are asked for one by one."""
+        """Return the cached map between scores and raw values of an input."""
         if name not in self._own_maps:
             self._own_maps[name] = score_map(self.marginal(name), _one_column)
         return self._own_maps[name]
@@ -256,7 +258,7 @@ class GaussianCopula(JointLaw):
         return score_map(law, coordinates)
 
     def _factor(self, names: Sequence[str]) -> Tensor:
-        """Cholesky factor of the correlation of ``names``, in their order."""
+        """Return the Cholesky factor of the correlation of ``names``, in their order."""
         order = [self.names.index(name) for name in names]
         correlation = torch.tensor(self.correlation, dtype=torch.double)[order][:, order]
         factor: Tensor = torch.linalg.cholesky(correlation)
@@ -264,7 +266,7 @@ class GaussianCopula(JointLaw):
 
 
 def _steps_last(maps: Mapping[str, ScoreMap]) -> list[str]:
-    """The names of inputs whose value fixes the score before those that bound it."""
+    """Return the names of continuous inputs, whose scores are exact, before discrete ones."""
     return sorted(maps, key=lambda name: isinstance(maps[name], StepScores))
 
 

@@ -1,8 +1,8 @@
-"""Laws of several inputs that depend on each other, and on what a trial controls.
+"""Joint distributions of dependent inputs, given those that a trial controls.
 
-Controlling an input counts as observing it: where a trial controls ``a``, the inputs of the same
-law follow their law given ``a``. Where setting ``a`` does not move ``b``, although the two went
-together in the past, keep them in separate laws.
+Controlling an input counts as observing it: if a trial controls ``a``, the other inputs have their
+conditional distribution given ``a``. If setting ``a`` does not change ``b``, although both were
+correlated in the past, put them into separate distributions.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from ax_costaware.laws.quadrature import uniforms
 Column: TypeAlias = tuple[RawValue, ...]
 
 LEAST_ROWS = 10
-"""Fewer rows say nothing about how inputs depend on each other."""
+"""Smallest number of rows from which dependence is estimated."""
 
 _EXPECTED_FRAME = "a data frame, or a mapping from names to lists of values of equal length"
 _EXPECTED_VALUES = "a list of finite numbers, strings or booleans, all of one kind"
 
 
 class NodesGiven(Protocol):
-    """Nodes and weights of all model columns, given points whose controlled columns count."""
+    """Function from the controlled columns of points to nodes and weights."""
 
     def __call__(self, points: Tensor) -> tuple[Tensor, Tensor]:
-        """The law at each point.
+        """Return the conditional distribution at each point.
 
         Args:
-            points: ``p x d`` in the model's space; only the controlled columns are read.
+            points: ``p x d`` points of the model's space, of which controlled columns are used.
 
         Returns:
             Nodes ``p x m x d``, whose controlled columns are those of the point, and weights
             ``p x m``, non-negative with sum one. Both are differentiable in ``points`` and of its
-            dtype; ``m`` is the same for every call.
+            dtype. ``m`` is the same for every call.
         """
 
 
@@ -56,14 +56,14 @@ class Placement:
     """Map from raw values to points of the model's space."""
 
     transform: Callable[[Sequence[Mapping[str, RawValue]]], Tensor]
-    """Points ``r x d`` of ``r`` rows of raw values; a name that a row lacks is nominal."""
+    """Function from ``r`` rows of raw values to points ``r x d``; missing names are nominal."""
 
     columns: Mapping[str, tuple[int, ...]]
-    """The model's columns of each parameter: several for a one-hot choice, none where the model
-    does not see the parameter."""
+    """The model's columns of each parameter: several for a one-hot choice, none for a parameter
+    that the model does not see."""
 
     independent: Mapping[str, Marginal]
-    """Laws of the uncontrolled inputs that are not part of the joint law."""
+    """Marginals of the uncontrolled inputs that are not part of the joint distribution."""
 
     num_nodes: int
     """Number of nodes."""
@@ -72,10 +72,10 @@ class Placement:
     """Seed of the nodes. Equal seeds give equal nodes."""
 
     def columns_of(self, names: Sequence[str]) -> tuple[int, ...]:
-        """The model's columns of some parameters, in increasing order.
+        """Return the model's columns of some parameters, in increasing order.
 
         Raises:
-            InputError: For a name that is no parameter.
+            InputError: If a name is not a parameter.
         """
         for name in names:
             if name not in self.columns:
@@ -84,96 +84,96 @@ class Placement:
 
 
 class JointLaw(ABC):
-    """The law of several inputs together.
+    """Joint distribution of several inputs.
 
-    Joint laws are frozen, compare by value, and hold plain values and marginals only.
+    Subclasses are frozen, compare by value, and have plain values and marginals only.
     """
 
     @property
     @abstractmethod
     def names(self) -> tuple[str, ...]:
-        """The names of the inputs."""
+        """Names of the inputs."""
 
     @abstractmethod
     def marginal(self, name: str) -> Marginal:
-        """The law of one input on its own, nothing given.
+        """Return the marginal distribution of one input.
 
         Raises:
-            InputError: For a name that is not part of the law.
+            InputError: If the distribution does not have the input.
         """
 
     @abstractmethod
     def cdf_given(
         self, name: str, value: RawValue, given: Mapping[str, RawValue]
     ) -> tuple[float, float]:
-        """``P(X < value)`` and ``P(X <= value)`` of one input, given the values of others.
+        """Return ``P(X < value)`` and ``P(X <= value)`` of one input, given values of others.
 
-        A uniform draw between the two is uniform on the unit interval where the law is right: the
-        randomised probability integral transform. Strings are in alphabetical order.
+        If the distribution is right, a uniform draw between the two is uniform on the unit interval
+        (randomized probability integral transform). Strings are in alphabetical order.
 
         Args:
             name: The input.
             value: Its value.
-            given: Values of other inputs. Names that are not part of the law are ignored.
+            given: Values of other inputs. Names that the distribution does not have are ignored.
 
         Raises:
-            InputError: For a name that is not part of the law or among those given, or a value of
-                another kind than the law's.
+            InputError: If the distribution does not have the input, the input is among those given,
+                or the value is of another kind.
         """
 
     def cdfs_given(
         self, name: str, values: Sequence[RawValue], given: Mapping[str, RawValue]
     ) -> list[tuple[float, float]]:
-        """``cdf_given`` of each of some values, with the same given."""
+        """Return ``cdf_given`` of several values, given the same values of others."""
         return [self.cdf_given(name, value, given) for value in values]
 
     @abstractmethod
     def _num_uniforms(self, names: Sequence[str]) -> int:
-        """Return the number of uniform numbers that make a row of ``names``."""
+        """Return the number of uniform numbers that a row of ``names`` needs."""
 
     @abstractmethod
     def _rows_at(self, names: Sequence[str], u: Tensor) -> list[dict[str, RawValue]]:
-        """A row for each row of ``u``, ``n x _num_uniforms(names)``."""
+        """Return a row for each row of uniform numbers ``u``, ``n x _num_uniforms(names)``."""
 
     @abstractmethod
     def _conditional_nodes(
         self, given: Sequence[str], rest: Sequence[str], controlled: Sequence[str], place: Placement
     ) -> NodesGiven:
-        """Nodes of ``rest`` given ``given``, neither empty, beside the independent inputs."""
+        """Return nodes of ``rest`` given ``given``, neither empty, and of independent inputs."""
 
     def joint_rows(
         self, names: Sequence[str], n: int, seed: int
     ) -> tuple[list[dict[str, RawValue]], Tensor]:
-        """Nodes of some of the inputs together, nothing given.
+        """Return joint nodes of some of the inputs.
 
         Args:
             names: The inputs; the others are integrated out.
-            n: The most nodes to use.
-            seed: Equal seeds give equal nodes.
+            n: Largest number of nodes.
+            seed: Seed of the nodes. Equal seeds give equal nodes.
 
         Returns:
             ``m <= n`` rows of raw values by name, and ``m`` weights that sum to one.
 
         Raises:
-            InputError: For a name that is not part of the law, ``n < 1`` or ``seed < 0``.
+            InputError: If the distribution does not have an input, ``n < 1`` or ``seed < 0``.
         """
         size = integer_at_least(n, 1, "n")
         u = uniforms(self._num_uniforms(self._checked(names)), size, seed)
         return self._rows_at(names, u), torch.full((size,), 1.0 / size, dtype=torch.double)
 
     def nodes_given(self, controlled: Sequence[str], placement: Placement) -> NodesGiven:
-        """Nodes of the uncontrolled inputs, given points whose controlled columns count.
+        """Return nodes of the uncontrolled inputs as a function of the controlled columns.
 
-        Inputs of ``placement.independent`` have their own laws and are independent of the rest.
+        Inputs of ``placement.independent`` are independent of all others.
 
         Args:
-            controlled: The parameters that a trial controls, of this law or not. One without
-                columns in the model cannot be given, and is integrated out.
-            placement: How raw values become points of the model's space.
+            controlled: Parameters that a trial controls, of this distribution or not. A parameter
+                without columns in the model cannot be given, and is integrated out.
+            placement: Map from raw values to points of the model's space.
 
         Raises:
-            InputError: For an input, controlled or of this law, that is none of the placement's
-                parameters; for fewer than one node or a negative seed.
+            InputError: If an input, controlled or of this distribution, is not a parameter of the
+                placement; if there is less than one node, or the seed is negative.
         """
         placement.columns_of((*controlled, *self.names))
         integer_at_least(placement.num_nodes, 1, "placement.num_nodes")
@@ -212,16 +212,16 @@ class JointLaw(ABC):
 
 @dataclass(frozen=True, eq=False)
 class FixedNodes:
-    """Nodes that are the same at every point but for the controlled columns."""
+    """Nodes that are the same at every point, except for the controlled columns."""
 
     base: Tensor
-    """``m x d``; the controlled columns are ignored."""
+    """Nodes ``m x d``, of which the controlled columns are ignored."""
 
     weights: Tensor
-    """``m``, of sum one."""
+    """Weights ``m``, which sum to one."""
 
     columns: Sequence[int]
-    """The controlled columns."""
+    """Controlled columns."""
 
     def __call__(self, points: Tensor) -> tuple[Tensor, Tensor]:
         """See ``NodesGiven``."""
@@ -230,7 +230,7 @@ class FixedNodes:
 
 
 def at_points(base: Tensor, points: Tensor, columns: Sequence[int]) -> Tensor:
-    """Nodes ``p x m x d`` from ``m x d`` or ``p x m x d``, with the points' own ``columns``."""
+    """Return nodes ``p x m x d`` with ``columns`` replaced by those of the points."""
     nodes = base.to(points).expand(len(points), *base.shape[-2:])
     controlled = torch.zeros(points.shape[-1], dtype=torch.bool, device=points.device)
     controlled[list(columns)] = True
@@ -238,7 +238,7 @@ def at_points(base: Tensor, points: Tensor, columns: Sequence[int]) -> Tensor:
 
 
 def independent_rows(laws: Mapping[str, Marginal], u: Tensor) -> list[dict[str, RawValue]]:
-    """Rows of raw values of independent inputs, one for each row of uniform numbers."""
+    """Return a row of raw values of independent inputs for each row of uniform numbers."""
     values = [law.decode(law.icdf(u[:, i])) for i, law in enumerate(laws.values())]
     return [dict(zip(laws, row, strict=True)) for row in zip(*values, strict=True)] or [
         {} for _ in u
@@ -246,10 +246,10 @@ def independent_rows(laws: Mapping[str, Marginal], u: Tensor) -> list[dict[str, 
 
 
 def named_pairs(values: Any, name: str, expected: str) -> tuple[tuple[str, Any], ...]:
-    """The items of a mapping, a data frame or a sequence of pairs.
+    """Return the items of a mapping, a data frame or a sequence of pairs.
 
     Raises:
-        InputError: For anything else, no items, or names that are no distinct, non-empty strings.
+        InputError: If it is none of these or empty, or names are not distinct, non-empty strings.
     """
     pairs = pairs_of(values, name, expected)
     for key, _ in pairs:
@@ -259,7 +259,7 @@ def named_pairs(values: Any, name: str, expected: str) -> tuple[tuple[str, Any],
 
 
 def columns_of(frame: Any) -> tuple[tuple[str, Column], ...]:
-    """A sample of several inputs, one column for each.
+    """Return a sample of several inputs, one column for each.
 
     Args:
         frame: A data frame, a mapping from names to values, or pairs of both.
@@ -268,8 +268,8 @@ def columns_of(frame: Any) -> tuple[tuple[str, Column], ...]:
         Pairs of a name and its values: all strings, all booleans, all integers or all floats.
 
     Raises:
-        InputError: For anything else, values that are missing, mixed or not finite, columns of
-            different lengths, or fewer than 10 rows.
+        InputError: If ``frame`` is none of these, values are missing, mixed or not finite, columns
+            differ in length, or there are fewer than 10 rows.
     """
     pairs = named_pairs(frame, "frame", _EXPECTED_FRAME)
     columns = tuple(
@@ -292,7 +292,7 @@ def columns_of(frame: Any) -> tuple[tuple[str, Column], ...]:
 
 
 def marginal_of(column: Column) -> Marginal:
-    """The law of one column on its own: ``Empirical`` for floats, ``Discrete`` for the rest."""
+    """Return the marginal of one column: ``Empirical`` for floats, ``Discrete`` for the rest."""
     if isinstance(column[0], float):
         return Empirical([float(value) for value in column])
     values = sorted(set(column))
