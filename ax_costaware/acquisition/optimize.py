@@ -343,7 +343,7 @@ class _Search:
         for task in tasks.unique().tolist():
             constraints = self.regions[task].constraints
             rows = (tasks == task).nonzero().flatten()
-            out = rows[~satisfied(ends[rows], constraints)]
+            out = rows[~satisfied(ends[rows], constraints).cpu()]
             ends[out], again = X[out], out[:_REPEATED]
             if len(again):
                 repeated = ascend(
@@ -375,7 +375,8 @@ class _Search:
         picked, unit = [], self.to_unit(X)
         for task in range(len(self.regions)):
             rows = (tasks == task).nonzero().flatten()
-            picked.append(rows[spaced_best(values[rows], unit[rows], count, SAME_OPTIMUM)])
+            best = spaced_best(values[rows], unit[rows], count, SAME_OPTIMUM)
+            picked.append(rows[best.cpu()])
         return torch.cat(picked)
 
     def change(self, X: Tensor, values: Tensor, tasks: Tensor, rows: Tensor) -> Tensor:
