@@ -770,6 +770,7 @@ def test_an_outcome_that_is_corrected_is_learned_from() -> None:
     assert run.recommend().trial_index != best
 
 
+@pytest.mark.usefixtures("full_searches")
 @pytest.mark.parametrize("name", ["costly feedback", "indirect queries", "control sets"])
 def test_of_a_flat_posterior_mean_what_was_tried_is_recommended(name: str) -> None:
     case = CASES[name]
