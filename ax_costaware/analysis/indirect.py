@@ -244,10 +244,14 @@ def _posterior(
 def _queries(problem: Problem, method: AverageQueries) -> tuple[pd.DataFrame, Array, Array]:
     """Return the observed queries, and the centres and half-widths of their distributions."""
     answered = problem.observed
-    reached = [method.reach(problem, trial.inputs) for trial in answered]
+    footprints = [method.footprint(problem, trial.inputs) for trial in answered]
     rows = [(trial.index, trial.outcome) for trial in answered]
     frame = pd.DataFrame(rows, columns=["trial_index", "outcome"])
-    return frame, np.array([centre for centre, _ in reached]), np.array([s for _, s in reached])
+    return (
+        frame,
+        np.array([centre for centre, _ in footprints]),
+        np.array([s for _, s in footprints]),
+    )
 
 
 def _axis(parameter: FreeParameter, grid: Array, fills: bool = False) -> dict[str, Any]:

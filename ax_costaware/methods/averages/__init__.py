@@ -1,9 +1,9 @@
-"""What the methods share whose trials are averages of what is wanted.
+"""Base of the methods whose trials observe averages of the objective.
 
-A trial is a query; its outcome is the average of the objective over the points that the query
-reaches. What is wanted is the best point (Zhang et al. 2024, "Indirect Query Bayesian Optimization
-with Integrated Feedback"). Costs and the budget are in the user's own unit of cost. Inside, values
-are on the scale of the model; what is recorded is in the objective's own unit.
+A trial is a query. Its outcome is the average of the objective over latent points, whose
+distribution depends on the query. The goal is the best latent point (Zhang et al. 2024, "Indirect
+Query Bayesian Optimization with Integrated Feedback"). Costs and the budget are in the user's own
+unit of cost. Inside, values are on the scale of the model; records are in the objective's own unit.
 """
 
 from __future__ import annotations
@@ -74,25 +74,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Region:
-    """Which queries may be asked, in the model's space."""
+    """Queries that may be asked, in the model's space."""
 
     starts: Tensor
-    """``m x p`` valid queries all over it, each of which can be paid."""
+    """``m x p`` valid and affordable queries that are spread over the region."""
 
     cells: tuple[Cell, ...] = ()
-    """The cells of a tree that the starts are, where there are no other queries."""
+    """The cells of ``starts`` in a resolution tree, where these are all queries."""
 
-    known: Mapping[str, int] = field(default_factory=dict)
-    """What is recorded beside the decision."""
+    record: Mapping[str, int] = field(default_factory=dict)
+    """Details for the record of the decision."""
 
 
 ChosenQuery: TypeAlias = tuple[Optimum[float], str, Mapping[str, Any]]
-"""What ``AverageQueries.choose`` returns."""
+"""The chosen query with its information in nats, the reason, and details for the record."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AverageQueries(Method):
-    """What all strategies have in common whose trials are averages.
+    """Base of the methods whose trials observe averages.
 
     Raises:
         InputError: On construction, when a field has a value that the method cannot use.
@@ -107,13 +107,13 @@ class AverageQueries(Method):
     refuses_constraints: ClassVar[str | None] = None
 
     are_cells: ClassVar[bool] = False
-    """Whether queries are boxes, whose half-widths ``reach`` gives in place of deviations."""
+    """True if queries are boxes, so that ``footprint`` returns their half-widths."""
 
     target_parameters: tuple[FreeParameter, ...]
-    """The parameters of the points, among which the best one is wanted."""
+    """Parameters of the latent points."""
 
     acquisition: Information = "max_value_entropy"
-    """What a query is chosen to tell of."""
+    """Information criterion of a query."""
 
     hyperparameters: FixedHyperparameters | None = None
     """Hyperparameters of the model of the objective over the points; None: fitted."""
@@ -122,8 +122,8 @@ class AverageQueries(Method):
     """Sampled optima over which the information is averaged."""
 
     lmbda: float | None = None
-    """What one unit of cost is worth, in units of the objective: when further queries are not worth
-    their cost, there are none. None: only the budget ends a run."""
+    """Value of one unit of cost, in units of the objective. The run ends when further queries are
+    not worth their cost. None: only the budget ends a run."""
 
     def __post_init__(self) -> None:
         check_fields(
@@ -165,7 +165,7 @@ class AverageQueries(Method):
     @property
     @abstractmethod
     def law(self) -> Conditional:
-        """The law of a point given a query, on the points that there are."""
+        """Distribution of a latent point given a query, within the bounds of the points."""
 
     @property
     def noise(self) -> Callable[[Tensor], Tensor] | None:
@@ -174,7 +174,7 @@ class AverageQueries(Method):
 
     @abstractmethod
     def query_names(self, parameters: Iterable[str]) -> tuple[str, ...]:
-        """The parameters of the query in the order of the law's query columns.
+        """Return the parameters of the query, in the order of the conditional's query columns.
 
         Args:
             parameters: Names of the experiment's parameters, in its order.
@@ -182,37 +182,37 @@ class AverageQueries(Method):
 
     @abstractmethod
     def region(self, problem: Problem, state: BudgetState, seed: int) -> Region:
-        """Which queries may be asked; without starts where none can be paid.
+        """Return the queries that may be asked; without starts if none is affordable.
 
         Raises:
-            InputError: If there are none whatever they cost.
+            InputError: If there is no valid query at any cost.
         """
 
     @abstractmethod
     def choose(
         self, problem: Problem, region: Region, information: AcquisitionFunction, state: BudgetState
     ) -> ChosenQuery:
-        """Return the query of most information per unit of cost, of those that can be paid.
+        """Return the affordable query of most information per unit of cost.
 
         Returns:
-            The query in the model's space, ``p``, and what its answer is expected to tell, in nats;
-            why it was chosen, as a sentence that begins with ``It``; what is recorded besides.
+            The query in the model's space, ``p``, and its information in nats; the reason, a
+            sentence that begins with ``It``; and details for the record.
         """
 
     @abstractmethod
     def ahead(self, problem: Problem, region: Region, optima: Tensor) -> tuple[Tensor, Tensor]:
-        """The queries that may come to be asked, ``n x p``, and what they cost, ``n``.
+        """Return the queries that later trials may ask, ``n x p``, and their costs, ``n``.
 
         Args:
             problem: The problem.
-            region: Which may be asked now.
-            optima: ``S x d`` points that may be the best.
+            region: The queries that may be asked now.
+            optima: ``S x d`` candidates for the best point.
         """
 
-    def reach(self, problem: Problem, parameters: Row) -> tuple[Array, Array]:
-        """Mean and standard deviation, by column, of the points that a query averages over.
+    def footprint(self, problem: Problem, parameters: Row) -> tuple[Array, Array]:
+        """Return mean and standard deviation, by column, of the points that a query averages over.
 
-        Learned weights may be below zero, and need not sum to one: those above count.
+        Learned weights may be negative and need not sum to one; negative ones count as zero.
         """
         law = self.decoded_law(problem)
         (nodes,), (weights,) = law.conditional.nodes_and_weights(law.queries([parameters]))
@@ -221,13 +221,13 @@ class AverageQueries(Method):
         return centre, np.sqrt(np.average((points - centre) ** 2, 0, share))
 
     def decoded_law(self, problem: Problem) -> DecodedConditional:
-        """The law of a point given a query of the model's space, as far as it is known by now."""
+        """Return the distribution of a point given a query, as learned so far."""
         names = self.query_names(problem.space.names)
         law = grown(self.law, pairs_of(problem.pairs, self.target_names, names))
         return DecodedConditional(law, problem.space, names)
 
     def model(self, given: FixedHyperparameters | ModelOptions | None = None) -> ModelOptions:
-        """Nothing that is given: the model follows from the law, see ``current_model``."""
+        """Refuse a given model: it follows from the conditional, see ``current_model``."""
         if given is not None:
             raise InputError(
                 f"{ARGUMENT}={given!r}: the model of averages follows from their law; expected "
@@ -236,16 +236,16 @@ class AverageQueries(Method):
         return ModelOptions()
 
     def current_model(self, problem: Problem) -> ModelOptions:
-        """A conditional mean process under the law that is known by now.
+        """Return a conditional mean process under the current conditional.
 
         Raises:
-            InputError: As ``check``: what does not fit is told before it fails in the model.
+            InputError: As ``check``, before an error inside the model.
         """
         self.check(problem)
         return self._model(problem, self.hyperparameters, self.noise)
 
     def constraint_model(self, problem: Problem) -> ModelOptions:
-        """The same; hyperparameters and noise that are given are those of the objective."""
+        """Return a model as ``current_model``, but with fitted hyperparameters and noise."""
         return self._model(problem, None, None)
 
     def _model(
@@ -272,7 +272,7 @@ class AverageQueries(Method):
         return replace(made, normalizes=False, key=key)
 
     def decide(self, problem: Problem) -> Decision | Stop:
-        """The query whose answer tells most about the best point, per unit of cost."""
+        """Return the query of most information about the best point per unit of cost."""
         state, seed = self.budget_state(problem), decision_seed(self.seed, problem.next_index)
         region = self.region(problem, state, seed)
         if not len(region.starts):
@@ -327,22 +327,22 @@ class AverageQueries(Method):
                 **details,
                 **state.record(),
                 **record,
-                **region.known,
+                **region.record,
             },
             value=chosen.value / cost,
         )
 
     def recommend(self, problem: Problem) -> list[Best]:
-        """The local optima of the posterior mean over the points, best first.
+        """Return the local optima of the posterior mean over latent points, best first.
 
-        They have the values of ``problem.deployed_at``. With outcome constraints, which are on
-        points, those within what is feasible come first, then the others by how likely they are to
-        be.
+        They have the values of ``problem.deployed_at``. With outcome constraints, which apply to
+        latent points, feasible points come first, then the others by their probability of being
+        feasible.
 
         Raises:
-            InputError: If no point has these values, of those that the conditional counts.
+            InputError: If a finite conditional has no point with these values.
         """
-        # The seed is that of all decisions, so that the answer depends on the model alone.
+        # One seed for all trials, so that the answer depends on the model alone.
         given = problem.deployed_at.items()
         values = {self.target_names.index(n): self.latent[n].encode(x) for n, x in given}
         with manual_seed(self.seed):
@@ -366,13 +366,13 @@ class AverageQueries(Method):
         ]
 
     def expected(self, problem: Problem, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
-        """Posterior mean and variance of the averages that queries are answered by."""
+        """Return posterior mean and variance of the averages that queries observe."""
         with torch.no_grad():
             moments = posterior(problem)(problem.space.encode(rows))
         return problem.scale.moments(*moments)
 
     def log_feasibility(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
-        """As for any method, of the averages that queries are answered by."""
+        """Return the log probability that averages satisfy the bounds; None without bounds."""
         if not problem.constraints:
             return None
         averages = Feasibility.of(problem.constraints, ExactPosterior.of)
@@ -381,15 +381,15 @@ class AverageQueries(Method):
 
     @property
     def latent(self) -> Mapping[str, FreeParameter]:
-        """The parameters of the points."""
+        """Parameters of the latent points, by name."""
         return dict(zip(self.target_names, self.target_parameters, strict=True))
 
     def _latent_space(self, problem: Problem) -> LatentSpace:
-        """The space of the points."""
+        """Return the space of the latent points."""
         return latent_space(self.target_parameters, self.law, problem.space.bounds.device)
 
     def _to_deploy(self, problem: Problem) -> str:
-        """What to deploy, as a sentence."""
+        """Return the recommendation as a sentence."""
         best = self.recommend(problem)[0]
         return (
             f"Deploy {best.parameters}, whose expected value is {best.mean:.6g} with a standard "
@@ -399,10 +399,12 @@ class AverageQueries(Method):
     def _chosen(
         self, problem: Problem, region: Region, state: BudgetState, optima: tuple[Tensor, Tensor]
     ) -> tuple[str, ChosenQuery]:
-        """The query of most information, about the point, too, where none tells of the value.
+        """Return the most informative query.
+
+        Falls back to joint entropy when max-value entropy is below ``MIN_INFORMATION``.
 
         Returns:
-            By which information it was chosen, and the query.
+            The criterion that chose it, and the query.
         """
 
         def by(acquisition: str) -> ChosenQuery:

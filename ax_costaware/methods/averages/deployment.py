@@ -1,7 +1,7 @@
-"""Which points to deploy: the best expectations, of those that are likely enough to be feasible.
+"""Latent points to deploy: the best posterior means among feasible points.
 
-Outcome constraints are on points, which no query measures: of each outcome the process behind its
-averages tells how likely a point is to keep to them.
+Outcome constraints apply to latent points, which no query measures. The latent process of each
+outcome gives the probability that a point satisfies them.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ax_costaware.acquisition.optimize import is_flat
 from ax_costaware.core.problem import Best, Problem
 from ax_costaware.models.posterior import ExactPosterior
 
-_SPREAD = 256
-"""Points by which the least value of the objective is told."""
+_NUM_POINTS = 256
+"""Quasi-random points for the range of the posterior mean."""
 
 
 def best_points(
@@ -30,23 +30,24 @@ def best_points(
     feasibility_threshold: float,
     seed: int,
 ) -> list[tuple[list[float], float, float, float | None]]:
-    """The local optima of the posterior mean over points, best first; of a flat one, the surest.
+    """Return the local optima of the posterior mean over latent points, best first.
 
-    Those within what is feasible come first, then the others by how likely they are to be.
+    If the mean is constant, they are the points of least variance. With outcome constraints,
+    feasible points come first, then the others by their probability of being feasible.
 
     Args:
         problem: The problem.
         now: The posterior of the objective.
-        space: Where the points may be.
-        feasibility_threshold: How likely a point has to be to keep to all outcome constraints.
+        space: Space of the points.
+        feasibility_threshold: Least probability of satisfying all outcome constraints.
         seed: Seed of the search.
 
     Returns:
-        Of each the point; its posterior mean and variance, on the scale of the model; and how
-        likely it is to keep to all outcome constraints, None where there are none.
+        For each: the point; its posterior mean and variance, on the scale of the model; and its
+        probability of being feasible, None without constraints.
     """
     with torch.no_grad():
-        means = now.latent.mean(space.sobol(_SPREAD, seed))
+        means = now.latent.mean(space.sobol(_NUM_POINTS, seed))
     if not problem.constraints:
         surest = (lambda X: -now.latent(X)[1]) if is_flat(means) else None
         X, mean, variance = best_latent_points(now, space, seed=seed, function=surest)
@@ -72,7 +73,7 @@ def best_points(
 
 
 def recommendation_record(best: Best) -> dict[str, Any]:
-    """What is stored with a trial of the point that was best then."""
+    """Return the record of the point that is recommended at a decision."""
     return {
         "parameters": best.parameters,
         "mean": best.mean,

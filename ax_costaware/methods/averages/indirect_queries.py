@@ -1,4 +1,4 @@
-"""The indirect-query method: which query's answer tells most about the best point.
+"""The indirect-query method: the query whose answer is most informative about the best point.
 
 Zhang et al. 2024, "Indirect Query Bayesian Optimization with Integrated Feedback".
 """
@@ -37,21 +37,21 @@ from ax_costaware.methods.costs import MOST_VALUES, check_cost, looks, named_cos
 from ax_costaware.space.parameters import Choice, FreeParameter, Range, Row
 
 NUM_STARTS = 512
-"""Quasi-random queries from which the searches start, where the settings do not say."""
+"""Default number of quasi-random queries from which the searches start."""
 
 NUM_RESTARTS = 8
-"""Local searches for a query, where the settings do not say."""
+"""Default number of local searches for a query."""
 
-_NUM_LOOKS = 128
-"""Queries that are looked at beside the corners of the query space."""
+_NUM_CHECKED = 128
+"""Queries, besides the corners of the query space, at which a conditional is checked."""
 
 _MOST_DRAWS = 256
-"""Quasi-random queries that are passed over before the initial design gives up."""
+"""Quasi-random queries to try before the initial design gives up."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class IndirectQueries(AverageQueries):
-    """What the indirect-query strategy was asked to do.
+    """Entropy search over queries that are answered by averages.
 
     Raises:
         InputError: On construction, when a field has a value that the method cannot use.
@@ -64,10 +64,10 @@ class IndirectQueries(AverageQueries):
     repeats_design: ClassVar[bool] = True
 
     conditional: Conditional
-    """The law of a point given a query, as the user gave it."""
+    """Distribution of a latent point given a query, as the user gave it."""
 
     cost: float | Cost = 1.0
-    """What a query costs: a number, or a value object by parameter names."""
+    """Cost of a query: a number, or a value object by parameter names."""
 
     acquisition: Information = "joint_entropy"
 
@@ -115,7 +115,7 @@ class IndirectQueries(AverageQueries):
 
     @cached_property
     def law(self) -> Conditional:
-        """The conditional on the points that there are; arms that it counts have their values."""
+        """The conditional within the bounds of the points, with the values of numbered arms."""
         conditional = self.conditional
         if _counts_arms(conditional):
             conditional = _with_values(conditional, self.target_parameters)
@@ -127,7 +127,7 @@ class IndirectQueries(AverageQueries):
             raise InputError(f"conditional={self.conditional!r}: {error}") from error
 
     def query_names(self, parameters: Iterable[str]) -> tuple[str, ...]:
-        """The parameters of the query, as the user ordered them, or in the experiment's order."""
+        """Return the parameters of the query in the user's order, or in the experiment's."""
         return tuple(parameters) if self.query_parameters is None else self.query_parameters
 
     @property
@@ -136,7 +136,7 @@ class IndirectQueries(AverageQueries):
         return self.cost
 
     def check(self, problem: Problem) -> None:
-        """Refuse what does not fit the law: parameters, a cost, or a trial that is no query."""
+        """Refuse parameters, a cost or trials that do not fit the conditional."""
         super().check(problem)
         self._check_names(problem)
         check_cost(problem, self.searched_cost)
@@ -153,13 +153,13 @@ class IndirectQueries(AverageQueries):
                 _check_query(law, trial.inputs)
 
     def check_trial(self, problem: Problem, trial: PastTrial) -> None:
-        """Refuse inputs that the conditional has no law for."""
+        """Refuse inputs for which the conditional has no distribution."""
         _check_query(self.decoded_law(problem), trial.inputs)
 
     def not_learned(self, problem: Problem) -> list[int]:
-        """Trials that pairs were near to, and are not, since length-scales have become shorter.
+        """Return trials without pairs nearby, since the fitted length-scales have become shorter.
 
-        They count again once pairs come near.
+        They are learned from again once there are pairs nearby.
         """
         law = self.decoded_law(problem)
         if not isinstance(law.conditional, PairsConditional):
@@ -169,7 +169,7 @@ class IndirectQueries(AverageQueries):
         return [trial.index for trial, is_near in zip(answered, near, strict=True) if not is_near]
 
     def left_out(self, problem: Problem) -> list[str]:
-        """Answers that nothing is learned from."""
+        """Return messages about answers that are not learned from."""
         far = self.not_learned(problem)
         return [
             f"The outcomes of trials {far} are left out until there are pairs near them: by the "
@@ -177,7 +177,7 @@ class IndirectQueries(AverageQueries):
         ] * bool(far)
 
     def initial(self, problem: Problem) -> Decision | Stop:
-        """The next quasi-random query that can be paid and that the conditional answers for."""
+        """Return the next affordable quasi-random query that the conditional supports."""
         law = self.decoded_law(problem)
 
         def answered() -> Row:
@@ -196,7 +196,7 @@ class IndirectQueries(AverageQueries):
             )
 
     def region(self, problem: Problem, state: BudgetState, seed: int) -> Region:
-        """Quasi-random queries that the law answers for and that can be paid."""
+        """Return affordable quasi-random queries that the conditional supports."""
         starts = problem.space.sobol_points(self.raw_samples or NUM_STARTS, seed, problem.held)
         given = f" with {dict(problem.fixed)} fixed" if problem.fixed else ""
         if not len(starts):
@@ -213,29 +213,29 @@ class IndirectQueries(AverageQueries):
             )
         starts = starts[supported]
         if state.limit is not None:
-            starts = self._payable(problem, starts, state.limit)
-            if not len(starts):  # what costs least is at a corner
+            starts = self._affordable(problem, starts, state.limit)
+            if not len(starts):  # the cheapest query is at a corner
                 corners = problem.space.encode([*looks(problem)])
-                starts = self._payable(problem, corners[law.supported(corners)], state.limit)
-        known = {}
+                starts = self._affordable(problem, corners[law.supported(corners)], state.limit)
+        record = {}
         if isinstance(law.conditional, PairsConditional):
-            known = {"pairs": law.conditional.num_pairs}
-        return Region(starts, known=known)
+            record = {"pairs": law.conditional.num_pairs}
+        return Region(starts, record=record)
 
     def ahead(self, problem: Problem, region: Region, optima: Tensor) -> tuple[Tensor, Tensor]:
-        """Those that may be asked now."""
+        """Return the queries that may be asked now."""
         with torch.no_grad():
             return region.starts, self._costs(problem)(region.starts)
 
     def choose(
         self, problem: Problem, region: Region, information: AcquisitionFunction, state: BudgetState
     ) -> ChosenQuery:
-        """The query of most information per unit of cost, of those that can be paid."""
+        """Return the affordable query of most information per unit of cost."""
         costs_of = self._costs(problem)
 
         def value(A: Tensor, _: Tensor) -> Tensor:
-            worth: Tensor = information(A.unsqueeze(-2)) / costs_of(A)
-            return worth
+            per_cost: Tensor = information(A.unsqueeze(-2)) / costs_of(A)
+            return per_cost
 
         (optima,) = maximize(
             value,
@@ -246,13 +246,13 @@ class IndirectQueries(AverageQueries):
         )
         ends = optima.point[self.decoded_law(problem).supported(optima.point)]
         if state.limit is not None:
-            ends = self._payable(problem, ends, state.limit)
+            ends = self._affordable(problem, ends, state.limit)
         found = torch.cat([ends, region.starts])
         with torch.no_grad():
-            told, worth = information_and_score(problem, information, found)
+            all_nats, score = information_and_score(problem, information, found)
             costs = costs_of(found)
-        best = int((worth / costs).argmax())
-        nats, cost = float(told[best]), float(costs[best])
+        best = int((score / costs).argmax())
+        nats, cost = float(all_nats[best]), float(costs[best])
         priced = not isinstance(self.searched_cost, float)
         why = (
             "It is the query whose answer is expected to tell most about "
@@ -265,8 +265,8 @@ class IndirectQueries(AverageQueries):
     def _costs(self, problem: Problem) -> Callable[[Tensor], Tensor]:
         return DeclaredCost(self.searched_cost, problem.space).costs
 
-    def _payable(self, problem: Problem, points: Tensor, limit: float) -> Tensor:
-        """Those of queries of the model's space that cost no more."""
+    def _affordable(self, problem: Problem, points: Tensor, limit: float) -> Tensor:
+        """Return the queries of the model's space that cost at most ``limit``."""
         with torch.no_grad():
             return points[self._costs(problem)(points) <= limit]
 
@@ -313,7 +313,7 @@ class IndirectQueries(AverageQueries):
                 )
 
     def _check_policies(self, problem: Problem, name: str, law: FiniteConditional) -> None:
-        """Every value of the parameter stands for a policy."""
+        """Refuse a parameter with values that stand for no policy."""
         values = problem.space.parameters[name].values_up_to(MOST_VALUES)
         index = policy_indices(law)
         if values is None or any(
@@ -326,9 +326,9 @@ class IndirectQueries(AverageQueries):
             )
 
     def _check_support(self, problem: Problem, law: DecodedConditional) -> None:
-        """The law of no query leaves the space of the points, unless the user says what then."""
+        """Refuse a conditional that leaves the bounds of the points without ``outside``."""
         space = problem.space
-        rows = [*looks(problem), *filter(space.meets, space.sobol_rows(_NUM_LOOKS))]
+        rows = [*looks(problem), *filter(space.meets, space.sobol_rows(_NUM_CHECKED))]
         try:
             law.check_rows(rows)
         except InputError as error:
@@ -350,7 +350,7 @@ def _check_query(law: DecodedConditional, row: Row) -> None:
 
 
 class _NoAnswer(Exception):
-    """The conditional answers for none of many quasi-random queries."""
+    """The conditional supports none of many quasi-random queries."""
 
 
 def _counts_arms(conditional: Conditional) -> bool:
@@ -358,7 +358,7 @@ def _counts_arms(conditional: Conditional) -> bool:
 
 
 def _with_values(conditional: Conditional, parameters: tuple[FreeParameter, ...]) -> Conditional:
-    """Probabilities of the values of one parameter, with these values for points."""
+    """Return a conditional over arms with the values of one parameter as points."""
     assert isinstance(conditional, FiniteConditional)
     (num_arms,) = {len(row) for row in conditional.policies}
     first = parameters[0]

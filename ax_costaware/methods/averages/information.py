@@ -1,4 +1,4 @@
-"""What a query's answer tells of the best point, in nats, and how that is said."""
+"""Information of a query's answer about the best point, in nats, and its description."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from ax_costaware.models.posterior import ExactPosterior
 Information: TypeAlias = Literal[
     "joint_entropy", "max_value_entropy", "max_value_entropy_noise_aware"
 ]
-"""What a query is chosen to tell of: the best point and its value together, or the value only, that
-in the form that was published, or with an account of the noise."""
+"""Information criterion: about the best point and its value together; about the value only, as
+published; or about the value with the noise of the answer."""
 
 MIN_INFORMATION = 1e-6
-"""Nats below which an answer tells nothing by a criterion."""
+"""Nats below which an answer counts as uninformative."""
 
 _MOST_AT_ONCE = 4096
-"""Queries whose information is worked out together."""
+"""Queries per evaluation, which bounds the memory."""
 
 
 def posterior(problem: Problem, pending: bool = False) -> ExactPosterior:
-    """The posterior of averages and points, on the scale of the model.
+    """Return the posterior of averages and latent points, on the scale of the model.
 
     Args:
         problem: The problem, whose model is a conditional mean process.
-        pending: Whether pending queries are taken for answered.
+        pending: True to fantasize pending queries at their posterior mean.
     """
     X_pending = problem.X_pending if pending else None
     return ExactPosterior.of(problem.model, X_pending=X_pending)
@@ -42,7 +42,11 @@ def posterior(problem: Problem, pending: bool = False) -> ExactPosterior:
 def information_of(
     problem: Problem, optima: tuple[Tensor, Tensor], acquisition: str
 ) -> AcquisitionFunction:
-    """What an answer is expected to tell, in nats; of feasible optima always the joint entropy."""
+    """Return the acquisition function of a criterion, in nats.
+
+    With outcome constraints it is always the joint entropy: the average over infeasible points may
+    be above the best feasible value, so that max-value entropy does not apply.
+    """
     model, X_pending = problem.model, problem.X_pending
     if problem.constraints or acquisition == "joint_entropy":
         return ConditionalJointEntropySearch(
@@ -57,10 +61,10 @@ def information_of(
 def information_and_score(
     problem: Problem, information: AcquisitionFunction, A: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """What answers of queries ``n x p`` tell, and what queries are compared by, each ``n``.
+    """Return the information of queries ``n x p``, and the score to compare them by, each ``n``.
 
-    That is the same, unless no answer tells anything, to rounding, as where every sampled optimum
-    is far beyond all means: then it is the variance, for what is known least is worth most.
+    The score is the information. If that is zero for all queries, to rounding, it is the posterior
+    variance: this happens if every sampled optimum is far above all means.
     """
     with torch.no_grad():
         nats = torch.cat([information(part) for part in A.unsqueeze(-2).split(_MOST_AT_ONCE)])
@@ -70,7 +74,7 @@ def information_and_score(
 
 
 def subject_of(information: AcquisitionFunction, problem: Problem) -> str:
-    """What the information is about, as words."""
+    """Return a phrase for the subject of the information."""
     extreme = "least" if problem.minimize else "greatest"
     if problem.constraints:
         return f"where the objective is {extreme} within the bounds of other outcomes"
@@ -80,7 +84,7 @@ def subject_of(information: AcquisitionFunction, problem: Problem) -> str:
 
 
 def little_left(nats: float) -> str:
-    """What to do where no answer tells anything; empty where one does."""
+    """Return advice to stop if no answer is informative; else an empty string."""
     if nats >= MIN_INFORMATION:
         return ""
     return " That is next to nothing: no answer tells more of the best point, so you may stop."

@@ -1,9 +1,9 @@
-"""The law of a point given a query, as far as it is known, on points of the model's input space.
+"""Distribution of a latent point given a query, in the model's input space.
 
-A conditional takes queries in raw units, one column for each parameter of the query. To the model
-a parameter may be a logarithm or a block of one-hot columns, and a fixed one is no column at all;
-``DecodedConditional`` decodes such points, differentiably, and asks the conditional. Pairs of a
-point and its query that an experiment gathers while it runs are added to what a method was given.
+A conditional takes queries in raw units, one column for each parameter of the query. In the model's
+space a parameter may be a logarithm or a block of one-hot columns, and a fixed one has no column.
+``DecodedConditional`` decodes such points, differentiably, and evaluates the conditional. Pairs of
+a point and its query that an experiment gathers while it runs are added to the conditional.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from ax_costaware.space.space import Space
 
 @dataclass(frozen=True, eq=False)
 class DecodedConditional(Conditional):
-    """``conditional`` at points of the model's space."""
+    """Conditional that takes queries in the model's space."""
 
     conditional: Conditional
     """The conditional, in raw units."""
 
     space: Space
-    """How the parameters of the query are encoded."""
+    """Search space, which encodes the parameters of the query."""
 
     names: tuple[str, ...]
     """The parameters in the order of the conditional's query columns."""
@@ -89,7 +89,7 @@ class DecodedConditional(Conditional):
     def joint_rule(self, A: Tensor) -> SharedNodes | JointNodes:
         rule = self.conditional.joint_rule(self.raw(A))
         if A.requires_grad and not (rule.nodes.requires_grad or rule.weights.requires_grad):
-            # The zero keeps the query in the graph, with the gradient that a step has.
+            # Adding zero keeps the query in the graph where the rule is piecewise constant.
             return replace(rule, weights=rule.weights + 0.0 * A.sum(dim=-1, keepdim=True))
         return rule
 
@@ -99,8 +99,7 @@ class DecodedConditional(Conditional):
         self.conditional.check_queries(self.raw(A))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        # Ax copies the options of a model for every fit; what the conditional has learned, and
-        # keeps, is large.
+        # Ax copies the options of a model for every fit, and learned conditionals are large.
         return self
 
     @override
@@ -108,14 +107,14 @@ class DecodedConditional(Conditional):
         return replace(self, conditional=self.conditional.within(lower, upper))
 
     def raw(self, A: Tensor) -> Tensor:
-        """The queries ``... x p`` of points ``... x (columns of the model's space)``."""
+        """Return the queries ``... x p`` of points ``... x (columns of the model's space)``."""
         if isinstance(self.conditional, FiniteConditional):
             rows = self.space.decode(A.reshape(-1, A.shape[-1]))
             return self.queries(rows).to(A).reshape(*A.shape[:-1], len(self.names))
         return torch.stack([self.space.raw(name, A) for name in self.names], dim=-1)
 
     def queries(self, rows: Sequence[Mapping[str, Any]]) -> Tensor:
-        """The queries ``n x p`` of parameterizations in raw units.
+        """Return the queries ``n x p`` of parameterizations in raw units.
 
         Raises:
             InputError: If a value stands for no query of a ``FiniteConditional``.
@@ -126,11 +125,15 @@ class DecodedConditional(Conditional):
         return torch.tensor(values, dtype=torch.double).reshape(len(rows), len(self.names))
 
     def check_rows(self, rows: Sequence[Row]) -> None:
-        """As ``check_queries``, of parameterizations in raw units; raises as ``queries``, too."""
+        """Refuse parameterizations for which the conditional has no distribution.
+
+        Raises:
+            InputError: As ``check_queries`` and ``queries``.
+        """
         self.conditional.check_queries(self.queries(rows))
 
     def check_answers(self, rows: Sequence[Row], num_columns: int) -> None:
-        """Refuse a conditional of a user's own class whose rules are none.
+        """Refuse a conditional of a user's own class whose nodes or weights are invalid.
 
         Args:
             rows: Some queries, as parameterizations in raw units.
@@ -170,7 +173,7 @@ class DecodedConditional(Conditional):
             )
 
     def supported(self, A: Tensor) -> Tensor:
-        """Which of points ``n x (columns of the model's space)`` the conditional answers for."""
+        """Return a mask of the points ``n x (columns)`` for which there is a distribution."""
         try:
             if len(A):
                 self.check_queries(A)
@@ -182,13 +185,13 @@ class DecodedConditional(Conditional):
 
 
 def policy_indices(conditional: FiniteConditional) -> dict[float | str, float]:
-    """The index of each query, by the value that stands for it."""
+    """Return the index of each query, by the value that stands for it."""
     values = conditional.queries or range(len(conditional.policies))
     return {policy_key(value): float(i) for i, value in enumerate(values)}
 
 
 def policies_of(conditional: FiniteConditional, values: Iterable[Any]) -> list[float]:
-    """The indices of queries, by the values that stand for them.
+    """Return the indices of queries, by the values that stand for them.
 
     Raises:
         InputError: If a value stands for none.
@@ -200,7 +203,7 @@ def policies_of(conditional: FiniteConditional, values: Iterable[Any]) -> list[f
 
 
 def policy_key(value: Any) -> float | str:
-    """How a value is looked up: numbers of all types alike."""
+    """Return the key of a value, the same for numbers of all types."""
     return str(value) if isinstance(value, str) else float(value)
 
 
@@ -215,12 +218,12 @@ class Pairs(NamedTuple):
 
 
 def pairs_of(stored: StoredPairs, points: Sequence[str], queries: Sequence[str]) -> Pairs:
-    """Pairs that were gathered, as far as they have all that is asked for; none at first.
+    """Return the stored pairs that have all columns.
 
     Args:
-        stored: Them by side and name.
-        points: Names of the parameters of a point, in the order that is wanted.
-        queries: The same of a query.
+        stored: Stored pairs by side and name.
+        points: Names of the parameters of a point, in the order of the columns.
+        queries: The same for a query.
     """
     count, sides = _count(stored), (("X", points), ("A", queries))
     columns = [_column(stored.get(side, {}), n, count) for side, names in sides for n in names]
@@ -230,9 +233,9 @@ def pairs_of(stored: StoredPairs, points: Sequence[str], queries: Sequence[str])
 
 
 def joined(stored: StoredPairs, added: StoredPairs) -> StoredPairs:
-    """Pairs with more of them, by side and name.
+    """Return stored pairs with added ones, by side and name.
 
-    A column that either lacks, as where another strategy calls its targets otherwise, has None.
+    Missing entries are None, for example if another strategy has other names for its points.
     """
     before, more = _count(stored), _count(added)
     return {
@@ -254,7 +257,7 @@ def _column(columns: Mapping[str, Sequence[Any]], name: str, count: int) -> list
 
 
 def grown(conditional: Conditional, pairs: Pairs) -> Conditional:
-    """A conditional that has learned from more pairs, too; any other stays as it is.
+    """Return a conditional with more pairs; any other conditional stays as it is.
 
     The same object is returned for the same pairs, so that it is fitted once.
     """
@@ -269,11 +272,11 @@ def _grown(conditional: PairsConditional, pairs: Pairs) -> PairsConditional:
 
 
 _LEAST = 1e-3
-"""A column on a log scale is kept above this part of its lower bound: a law may reach beyond it."""
+"""Least value of a column on a log scale, relative to its lower bound, which points may exceed."""
 
 
 def checked_latent_parameters(parameters: object, name: str) -> tuple[FreeParameter, ...]:
-    """Parameters of points as a tuple; refuses what is none."""
+    """Return parameters of latent points as a tuple, or refuse them."""
     found = sequence_of(parameters, name, "a list of parameters")
     if not found:
         raise InputError(f"{name}=[]: expected at least one parameter.")
@@ -295,7 +298,7 @@ def latent_space(
     law: Conditional | None = None,
     device: torch.device | None = None,
 ) -> LatentSpace:
-    """Where points may be; the points of a ``FiniteConditional`` are all that there are."""
+    """Return the space of latent points; that of a ``FiniteConditional`` is its set of points."""
     candidates = None
     if isinstance(law, FiniteConditional) and law.points is not None:
         candidates = torch.tensor(law.points, dtype=torch.double)
@@ -307,12 +310,12 @@ def latent_space(
 
 
 def _bounds_of(parameters: Sequence[FreeParameter]) -> Tensor:
-    """Bounds of points, ``2 x d``."""
+    """Return the bounds of points, ``2 x d``."""
     return torch.tensor([[p.lower, p.upper] for p in parameters], dtype=torch.double).T.clone()
 
 
 def latent_transform(parameters: Sequence[FreeParameter]) -> InputTransform | None:
-    """From points in raw units to the unit cube, logarithms first; codes stay as they are."""
+    """Return the transform of points to the unit cube, logarithms first; codes are unchanged."""
     numeric = [i for i, p in enumerate(parameters) if p.is_numeric]
     if not numeric:
         return None
@@ -331,7 +334,7 @@ def latent_transform(parameters: Sequence[FreeParameter]) -> InputTransform | No
 
 
 class _LogColumns(Log10):
-    """Decimal logarithms of some columns, which are kept above least values."""
+    """Decimal logarithms of some columns, clamped from below."""
 
     def __init__(self, indices: list[int], least: list[float]) -> None:
         super().__init__(indices)

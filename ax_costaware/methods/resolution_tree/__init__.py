@@ -1,9 +1,9 @@
-"""The resolution-tree method: which cell to measure, and how finely.
+"""The resolution-tree method: the cell to measure, and its resolution.
 
 CMETS of Zhang et al. 2024, "Indirect Query Bayesian Optimization with Integrated Feedback", section
-5.2: the cell whose mean tells most about the best point per unit of cost, among the leaves of a
-tree and their children. The tree has no state: it is rebuilt from the trials before every decision;
-those that are under way count as measured, so that a batch goes on below them.
+5.2. It measures the cell whose mean is most informative about the best point per unit of cost,
+among the leaves of a tree and their children. The tree has no state: it is rebuilt from the trials
+before every decision. Pending cells count as measured, so that a batch continues below them.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from ax_costaware.methods.resolution_tree.tree import Cell, ResolutionTree
 from ax_costaware.space.parameters import Parameter, Range, Row
 
 LEVEL = "level"
-"""Name of the integer parameter that says how fine a cell of a resolution tree is."""
+"""Name of the integer parameter for the level of a cell in a resolution tree."""
 
 _MOST_CELLS = 1024
-"""Cells of one level whose costs are looked at."""
+"""Cells of one level whose costs are computed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TreeSearch(AverageQueries):
-    """What the resolution-tree strategy was asked to do.
+    """Entropy search over the cells of a resolution tree.
 
     Raises:
         InputError: On construction, when a field has a value that the method cannot use.
@@ -59,13 +59,13 @@ class TreeSearch(AverageQueries):
     """The finest level; the root, the whole space, is level 0."""
 
     splits: int | tuple[int, ...] = 2
-    """Into how many parts a cell is split along every column, or along each."""
+    """Number of parts of a cell along every column, or along each one."""
 
     costs: tuple[float, ...] | None = None
     """Cost of measuring a cell of each level; None: ``0.5 (level + 1)``."""
 
     noise_sd: tuple[float, ...] | float | None = None
-    """Standard deviation of the noise of a measurement at each level, or at all; None: fitted."""
+    """Standard deviation of the noise of a measurement, by level or for all; None: fitted."""
 
     initial_trials: int | None = None  # type: ignore[assignment]
     """Number of initial cells, the coarsest first; None: the whole space and those of level 1."""
@@ -132,11 +132,11 @@ class TreeSearch(AverageQueries):
         return lambda A: A.new_tensor(variances)[A[..., 0].detach().round().to(torch.long)]
 
     def query_names(self, parameters: Iterable[str]) -> tuple[str, ...]:
-        """The level, then the centre."""
+        """Return the level, then the parameters of the centre."""
         return LEVEL, *self.target_names
 
     def cell_of(self, parameters: Row) -> Cell:
-        """The cell of a parameterization.
+        """Return the cell of a parameterization.
 
         Raises:
             InputError: If it is no cell of the tree.
@@ -149,19 +149,19 @@ class TreeSearch(AverageQueries):
             raise InputError(f"{dict(parameters)} is no cell of the tree: {error}") from error
 
     def parameters_of(self, cell: Cell) -> dict[str, Any]:
-        """The parameterization of a cell."""
+        """Return the parameterization of a cell."""
         return {
             LEVEL: cell.level,
             **dict(zip(self.target_names, self.tree.centre(cell), strict=True)),
         }
 
-    def reach(self, problem: Problem, parameters: Row) -> tuple[Array, Array]:
-        """Centre and half-widths of a cell."""
+    def footprint(self, problem: Problem, parameters: Row) -> tuple[Array, Array]:
+        """Return the centre and the half-widths of a cell."""
         cell = self.cell_of(parameters)
         return np.array(self.tree.centre(cell)), np.array(self.tree.half_widths(cell.level))
 
     def cost_at(self, parameters: Row) -> float:
-        """What measuring a cell costs, by its parameters.
+        """Return the cost of measuring a cell, given its parameters.
 
         Raises:
             InputError: If it is no cell of the tree.
@@ -169,7 +169,7 @@ class TreeSearch(AverageQueries):
         return self.tree.cost(self.cell_of(parameters).level)
 
     def cell_costs(self, cells: Iterable[Cell]) -> list[float]:
-        """Return what measuring cells costs, by ``cost_at``.
+        """Return the costs of measuring cells, by ``cost_at``.
 
         Raises:
             InputError: If a subclass's own ``cost_at`` gives no finite number > 0.
@@ -179,21 +179,21 @@ class TreeSearch(AverageQueries):
         return [self._own_cost(self.parameters_of(cell)) for cell in cells]
 
     def largest_cost(self, problem: Problem, initial: bool) -> float:
-        """The largest cost of a cell, of some of each level."""
+        """Return the largest cost of a cell, over at most ``_MOST_CELLS`` of each level."""
         levels = range(self.max_level + 1)
         cells = (islice(_cells(self.tree, level), _MOST_CELLS) for level in levels)
         return max(self.cell_costs(itertools.chain.from_iterable(cells)))
 
     def group_of(self, parameters: Row) -> str:
-        """A trial is spent on a level."""
+        """Return the group of a trial: its level."""
         return f"level {parameters[LEVEL]}"
 
     def groups(self) -> list[str]:
-        """The levels, from coarse to fine."""
+        """Return the levels, from coarse to fine."""
         return [f"level {level}" for level in range(self.max_level + 1)]
 
     def check(self, problem: Problem) -> None:
-        """Refuse other parameters than the level and a point's, or a trial that is no cell."""
+        """Refuse parameters other than the level and those of a point, and trials of no cell."""
         super().check(problem)
         parameters, expected = problem.space.parameters, [LEVEL, *self.target_names]
         if set(parameters) != set(expected):
@@ -228,10 +228,10 @@ class TreeSearch(AverageQueries):
         self.cell_of(trial.inputs)
 
     def measured_cells(self, problem: Problem) -> list[Cell]:
-        """The cells of the trials that have an outcome, or are under way.
+        """Return the cells of trials that have an outcome or are pending.
 
         Raises:
-            InputError: If one is no cell of the tree.
+            InputError: If a trial is no cell of the tree.
         """
         cells = []
         for trial in problem.trials:
@@ -242,10 +242,10 @@ class TreeSearch(AverageQueries):
         return cells
 
     def initial(self, problem: Problem) -> Decision | Stop:
-        """Return the next cell of the coarsest levels that can be paid: the root, its children, ...
+        """Return the next affordable cell, coarsest first: the root, its children, ...
 
-        What was measured before, as past data, is passed over, and comes again when all was. Parts
-        of a cell that failed come after all others.
+        Cells that were measured before, as past data, are skipped until all were measured. Parts of
+        a failed cell come last.
         """
         if problem.fixed:
             raise InputError(
@@ -288,17 +288,17 @@ class TreeSearch(AverageQueries):
         )
 
     def _begun(self, problem: Problem) -> Iterator[Cell]:
-        """The cells of all trials, and of decisions that are none yet; not of what was excluded."""
+        """Return the cells of all trials that are not excluded, and of undelivered decisions."""
         rows = [trial.inputs for trial in problem.trials if not trial.is_excluded]
         return self._cells_of([*rows, *problem.earlier_in_batch])
 
     def _cells_of(self, rows: Iterable[Row]) -> Iterator[Cell]:
         for row in rows:
-            with suppress(InputError):  # what never ran need not make sense
+            with suppress(InputError):  # a trial that never ran may have any parameters
                 yield self.cell_of(row)
 
     def region(self, problem: Problem, state: BudgetState, seed: int) -> Region:
-        """The leaves and their children, as far as they can be paid."""
+        """Return the affordable cells among the leaves and their children."""
         tree, fixed = self.tree, problem.fixed
         measured = self.measured_cells(problem)
         measured += [self.cell_of(row) for row in problem.earlier_in_batch]
@@ -313,12 +313,12 @@ class TreeSearch(AverageQueries):
         costs = zip(active, self.cell_costs(active), strict=True)
         cells = tuple(cell for cell, cost in costs if state.pays(cost))
         points = self._queries(problem, cells)
-        return Region(points, cells, known={"leaves": len(leaves), "active": len(every)})
+        return Region(points, cells, record={"leaves": len(leaves), "active": len(every)})
 
     def ahead(self, problem: Problem, region: Region, optima: Tensor) -> tuple[Tensor, Tensor]:
-        """Those that may be measured now, and the cells below them that the optima lie in.
+        """Return the cells that may be measured now, and cells below them that contain the optima.
 
-        A coarse cell tells little of a point: what it is measured for is the finer ones.
+        A coarse cell alone reveals little about a point; its value is to lead to finer ones.
         """
         tree, active = self.tree, frozenset(region.cells)
         below = {
@@ -331,7 +331,7 @@ class TreeSearch(AverageQueries):
         return self._queries(problem, cells), optima.new_tensor(self.cell_costs(cells))
 
     def _queries(self, problem: Problem, cells: Sequence[Cell]) -> Tensor:
-        """Cells as points of the model's space, ``n x p``."""
+        """Return cells as points of the model's space, ``n x p``."""
         if not cells:
             return problem.space.bounds[:0]
         # Every parameter of a tree has a linear scale: its column is its raw value.
@@ -343,32 +343,32 @@ class TreeSearch(AverageQueries):
     def choose(
         self, problem: Problem, region: Region, information: AcquisitionFunction, state: BudgetState
     ) -> ChosenQuery:
-        """The cell of most information per unit of cost, of those that can be paid."""
-        nats, worth = information_and_score(problem, information, region.starts)
+        """Return the affordable cell of most information per unit of cost."""
+        nats, score = information_and_score(problem, information, region.starts)
         costs = self.cell_costs(region.cells)
-        position, reason = self.tree.decide(region.cells, worth.tolist(), state.limit, costs)
+        position, reason = self.tree.decide(region.cells, score.tolist(), state.limit, costs)
         cell = region.cells[position]
         subject = subject_of(information, problem)
         why = f"Of what there is to know about {subject}, {reason}."
-        if worth is not nats:
+        if score is not nats:
             why = (
                 f"No cell is expected to tell anything about {subject}, to rounding; this one of"
                 f" level {cell.level} is known least, per unit of cost."
             )
-        value = float(worth[position]) / costs[position]
+        value = float(score[position]) / costs[position]
         details = {"level": cell.level, "cell": list(cell.index), "value": value}
         return Optimum(region.starts[position], float(nats[position])), why, details
 
 
 def _is_plain(parameter: Parameter) -> TypeGuard[Range]:
-    """Whether a parameter is a range of real numbers on their own scale."""
+    """True if a parameter is a range of real numbers on a linear scale."""
     if not isinstance(parameter, Range):
         return False
     return parameter == Range(parameter.name, parameter.lower, parameter.upper)
 
 
 def _coarse_first(tree: ResolutionTree, levels: Sequence[int]) -> Iterator[Cell]:
-    """All cells of some levels, one after the other; the last level again and again."""
+    """Yield all cells of some levels in order, and those of the last level repeatedly."""
     for level in itertools.chain(levels, itertools.repeat(levels[-1])):
         yield from _cells(tree, level)
 
@@ -376,7 +376,7 @@ def _coarse_first(tree: ResolutionTree, levels: Sequence[int]) -> Iterator[Cell]
 def _cells(
     tree: ResolutionTree, level: int, without: Collection[Cell] = frozenset()
 ) -> Iterator[Cell]:
-    """Return all cells of a level, less the parts of some cells."""
+    """Yield all cells of a level, except parts of the cells ``without``."""
     if level == 0:
         yield tree.root
         return
@@ -386,7 +386,7 @@ def _cells(
 
 
 def _taken(begun: Counter[Cell], cell: Cell) -> bool:
-    """Take a cell out of those that were begun; False if it is not among them."""
+    """Remove one count of a cell from ``begun``; False if there was none."""
     is_there = begun[cell] > 0
     begun[cell] -= 1
     return is_there

@@ -1,11 +1,10 @@
-"""A tree of cells over a box: coarse ones are cheap to measure, fine ones say where.
+"""A tree of cells over a box: coarse cells are cheap to measure, fine cells locate the optimum.
 
 Zhang et al. 2024, "Indirect Query Bayesian Optimization with Integrated Feedback", section 5.2 and
-Algorithm 1 (CMETS). A cell of level ``l`` is measured as a whole, its mean say; its children, at
-level ``l + 1``, are a finer partition of it. Candidates are the leaves of the tree grown so far and
-their children, and the one of most information per cost is measured and split. Algorithm 1 as
-printed drops the siblings of a measured child; here they stay, so that the leaves always partition
-the box.
+Algorithm 1 (CMETS). A measurement of a cell of level ``l`` observes its mean. The children of the
+cell, at level ``l + 1``, are a finer partition of it. Candidates are the leaves of the tree and
+their children; the one of most information per cost is measured and split. Algorithm 1 as printed
+drops the siblings of a measured child; here they stay, so that the leaves always partition the box.
 """
 
 from __future__ import annotations
@@ -40,13 +39,13 @@ _MOST_CHILDREN = 4096
 """Largest number of parts of a cell: the information of all of them is computed."""
 
 _MOST_PER_COLUMN = 2**40
-"""Cells of one column at the finest level: their centres are told apart in double precision."""
+"""Most cells of one column, whose centres still differ in double precision."""
 
 _SAME_CENTRE = 1e-3
-"""Tolerance of a centre, in widths of its cell: it may have gone through transforms."""
+"""Tolerance of a centre, in widths of its cell, for rounding by transforms."""
 
 _SAME_COST = 1e-9
-"""A cost may exceed what is left of a budget by this part of it: costs are sums of decimals."""
+"""Relative excess of a cost over the budget left that is rounding only."""
 
 
 @dataclass(frozen=True, order=True)
@@ -68,12 +67,11 @@ _PLACE = attrgetter("level", "index")
 class ResolutionTree:
     """A box that is split, level by level, into equal cells.
 
-    What has been split is no state of the tree: it follows from the cells measured.
+    The tree has no state: its leaves follow from the measured cells.
 
     Raises:
-        InputError: For bounds that are no box, a level below zero or too fine to tell its cells
-            apart, splits that do not split, or costs and noise that are not one number > 0 (noise:
-            at least zero) for each level.
+        InputError: If the bounds are no box, the finest level is negative or too fine, no column is
+            split, or costs and noise are not one number > 0 (noise: >= 0) for each level.
     """
 
     lower: tuple[float, ...]
@@ -83,18 +81,17 @@ class ResolutionTree:
     """Upper bounds."""
 
     max_level: int
-    """The finest level; its cells are not split, and may be measured again and again."""
+    """The finest level; its cells are not split, and may be measured repeatedly."""
 
     splits: tuple[int, ...] | int = 2
-    """Into how many parts a cell is split: along every column alike, or ``d`` numbers."""
+    """Number of parts of a cell along every column, or ``d`` numbers."""
 
     costs: tuple[float, ...] | None = None
     """Cost of measuring a cell of each level from 0 to ``max_level``; by default
     ``0.5 (level + 1)``, that of the paper."""
 
     noise: tuple[float, ...] | float | None = None
-    """Standard deviation of the noise of a measurement at each level, or at all; None where it is
-    not known."""
+    """Standard deviation of the noise of a measurement, by level or for all; None if unknown."""
 
     def __post_init__(self) -> None:
         lower = numbers(self.lower, "lower")
@@ -140,7 +137,7 @@ class ResolutionTree:
 
     @property
     def num_children(self) -> int:
-        """Into how many cells a cell is split."""
+        """Number of children of a cell."""
         return math.prod(self._splits)
 
     @property
@@ -149,7 +146,7 @@ class ResolutionTree:
         return Cell(0, (0,) * self.num_columns)
 
     def centre(self, cell: Cell) -> tuple[float, ...]:
-        """The centre of a cell, ``d`` numbers in raw units.
+        """Return the centre of a cell, ``d`` numbers in raw units.
 
         Raises:
             InputError: If it is no cell of the tree, here and below.
@@ -158,14 +155,14 @@ class ResolutionTree:
         return tuple(self.centres([cell])[0].tolist())
 
     def centres(self, cells: Sequence[Cell]) -> npt.NDArray[np.float64]:
-        """The centres of cells of the tree, which are not checked, ``n x d`` in raw units."""
+        """Return the centres of cells, ``n x d`` in raw units, without checks."""
         index = np.array([cell.index for cell in cells], dtype=float)
         counts = np.array([self._counts[cell.level] for cell in cells], dtype=float)
         lower, upper = np.array(self.lower), np.array(self.upper)
         return np.asarray(lower + (upper - lower) * ((index + 0.5) / counts))
 
     def half_widths(self, level: int) -> tuple[float, ...]:
-        """Half the widths of the cells of a level, ``d`` numbers in raw units.
+        """Return half the widths of the cells of a level, ``d`` numbers in raw units.
 
         Raises:
             InputError: If the tree has no such level, here and below.
@@ -174,17 +171,17 @@ class ResolutionTree:
         return tuple((0.5 * (np.array(self.upper) - np.array(self.lower)) / counts).tolist())
 
     def cost(self, level: int) -> float:
-        """Cost of measuring a cell of a level."""
+        """Return the cost of measuring a cell of a level."""
         level = self._level(level)
         return self.costs[level]  # type: ignore[index]
 
     def noise_of(self, level: int) -> float | None:
-        """Standard deviation of the noise of a measurement at a level; None where not known."""
+        """Return the standard deviation of the noise at a level; None if unknown."""
         level = self._level(level)
         return None if self.noise is None else self.noise[level]  # type: ignore[index]
 
     def cell_at(self, level: Any, centre: Iterable[Any]) -> Cell:
-        """The cell of a level and centre.
+        """Return the cell of a level and centre.
 
         Args:
             level: A level of the tree, as an integer or an integral float.
@@ -208,13 +205,13 @@ class ResolutionTree:
         return cell
 
     def cell_around(self, level: int, point: Sequence[float]) -> Cell:
-        """The cell of a level that a point of the box, ``d`` numbers in raw units, lies in."""
+        """Return the cell of a level that contains a point, ``d`` numbers in raw units."""
         sides = zip(point, self.lower, self.upper, self._counts[self._level(level)], strict=True)
         places = (((x - low) / (high - low) * n, n) for x, low, high, n in sides)
         return Cell(level, tuple(int(min(max(place, 0.0), n - 1)) for place, n in places))
 
     def children(self, cell: Cell) -> tuple[Cell, ...]:
-        """The cells into which a cell is split; none at the finest level."""
+        """Return the cells into which a cell is split; none at the finest level."""
         self._check(cell)
         return self._children(cell)
 
@@ -225,11 +222,10 @@ class ResolutionTree:
         return tuple(Cell(cell.level + 1, index) for index in product(*parts))
 
     def leaves(self, measured: Iterable[Cell] = ()) -> tuple[Cell, ...]:
-        """The leaves of the tree once some cells are measured; they partition the box.
+        """Return the leaves of the tree, given the measured cells; they partition the box.
 
-        A measured leaf is split. A measured child of a leaf splits that leaf and is split itself,
-        as is any cell below: those above it are split down to it. A cell of the finest level
-        stays.
+        A measured cell is split, and so are all its ancestors. A cell of the finest level is not
+        split.
 
         Args:
             measured: Cells of the tree; a cell may be there more than once, and the order does
@@ -248,11 +244,11 @@ class ResolutionTree:
         return tuple(sorted(leaves or {self.root}, key=_PLACE))
 
     def active(self, measured: Iterable[Cell] = ()) -> tuple[Cell, ...]:
-        """The cells that may be measured next: the leaves and their children, sorted alike."""
+        """Return the cells that may be measured next: the leaves and their children, sorted."""
         return self.with_children(self.leaves(measured))
 
     def with_children(self, leaves: Iterable[Cell]) -> tuple[Cell, ...]:
-        """Cells and their children, sorted: of leaves these are the active cells."""
+        """Return cells and their children, sorted; for leaves these are the active cells."""
         found = {*leaves, *(child for leaf in leaves for child in self._children(leaf))}
         return tuple(sorted(found, key=_PLACE))
 
@@ -267,8 +263,8 @@ class ResolutionTree:
 
         Args:
             cells: The candidates, see ``active``.
-            information: What measuring each of them is expected to tell, finite.
-            remaining: What is left of the budget; None where there is none.
+            information: Information of measuring each of them, finite.
+            remaining: Budget left; None without a budget.
             costs: Cost of measuring each of them; None: that of its level.
 
         Returns:
@@ -308,7 +304,7 @@ class ResolutionTree:
         )
 
     def ancestors(self, cell: Cell) -> Iterator[Cell]:
-        """The cells that a cell is a part of, the smallest first."""
+        """Yield the cells that contain a cell, the smallest first."""
         for level in reversed(range(cell.level)):
             counts = self._counts[cell.level - level]
             yield Cell(level, tuple(i // n for i, n in zip(cell.index, counts, strict=True)))
@@ -320,7 +316,7 @@ class ResolutionTree:
 
     @cached_property
     def _counts(self) -> tuple[tuple[int, ...], ...]:
-        """Cells of each level in each column."""
+        """Numbers of cells of each level, by column."""
         return tuple(tuple(k**n for k in self._splits) for n in range(self.max_level + 1))
 
     def _level(self, level: Any) -> int:
