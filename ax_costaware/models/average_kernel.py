@@ -1,4 +1,4 @@
-r"""The kernel of averages of a function and of its values at points, over one kind of row.
+r"""Kernel of averages of a function and of its values at points.
 
 .. math:: q(a, a') = \iint k(x, x') \, p(x | a) \, p(x' | a') \, dx \, dx'
 
@@ -35,32 +35,32 @@ from ax_costaware.models.functionals import (
 from ax_costaware.models.grid_averages import GridAverages, grid_weights, side_of
 
 _LEAST_WEIGHT = 1e-12
-"""Nodes of less weight do not count for how wide a law is."""
+"""Weight below which nodes do not count for the width of a distribution."""
 
 _MOST_NODES = 2**16
-"""Nodes of pairs of columns that are held at once."""
+"""Largest number of nodes of pairs of columns in memory."""
 
 _MOST_REACH = 64.0
-"""Half of the width of pairs of columns, in length-scales, for which their rules are made finer:
-beyond, the side of the grid is the limit, and finer ones take minutes."""
+"""Largest half-width of pairs of columns, in length-scales, up to which rules are refined. Above,
+the side of the grid is the limit, and finer rules take minutes."""
 
-_REMEMBERED = 4
-"""Rows whose nodes and weights are kept, since a fit asks for those of its data at every step."""
+_CACHE_SIZE = 4
+"""Number of cached tensors of rows: a fit evaluates those of its data at every step."""
 
 
 class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
     """Covariances between averages under a conditional distribution, and points.
 
-    A row has ``p + d + 1`` columns: a query of ``p``, a point of ``d``, and which of the two
-    counts: 0 for the average at the query, 1 for the value at the point.
+    A row has ``p + d + 1`` columns: a query of ``p`` columns, a point of ``d`` columns, and a flag:
+    0 for the average at the query, 1 for the value at the point.
 
     Args:
-        base_kernel: The kernel of the function, over ``d`` columns.
-        conditional: The distribution of the inputs given a query.
-        latent_transform: From inputs in raw units to those of ``base_kernel``.
+        base_kernel: Kernel of the function, over ``d`` columns.
+        conditional: Distribution of the inputs given a query.
+        latent_transform: Transform of inputs in raw units to those of ``base_kernel``.
 
     Raises:
-        InputError: For a transform that learns its coefficients from the inputs that it sees.
+        InputError: If the transform learns its coefficients from its inputs.
     """
 
     def __init__(
@@ -83,23 +83,23 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
                     "coefficients are given, such as Normalize(d, bounds=bounds)."
                 )
             latent_transform.eval()
-        self._remembered: list[_Remembered] = []
+        self._cache: list[_CachedAverages] = []
 
     def query_rows(self, A: Tensor) -> Tensor:
-        """Rows of averages at queries ``... x p``.
+        """Return rows of averages at queries ``... x p``.
 
         Raises:
-            InputError: For another number of columns.
+            InputError: If the number of columns is wrong.
         """
         self.conditional.check_shape(A)
         rest = A.new_zeros(*A.shape[:-1], self.num_latent_columns + 1)
         return torch.cat([A, rest], dim=-1)
 
     def point_rows(self, X: Tensor) -> Tensor:
-        """Rows of the function at points ``... x d``, in raw units.
+        """Return rows of the function at points ``... x d``, in raw units.
 
         Raises:
-            InputError: For another number of columns.
+            InputError: If the number of columns is wrong.
         """
         self._check_points(X)
         query = X.new_zeros(*X.shape[:-1], self.num_query_columns)
@@ -115,13 +115,13 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         """Return the values of the function at points ``... x d``, in raw units.
 
         Raises:
-            InputError: For another number of columns.
+            InputError: If the number of columns is wrong.
         """
         self._check_points(X)
         return Points(self.transform(X))
 
     def transform(self, X: Tensor) -> Tensor:
-        """Points ``... x d`` in raw units in the space of ``base_kernel``."""
+        """Return points ``... x d`` in raw units in the space of ``base_kernel``."""
         if self.latent_transform is None:
             return X
         transformed: Tensor = self.latent_transform.transform(X)
@@ -130,12 +130,12 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
     def averages(self, rows: Tensor) -> Functionals:
         """Return the functionals of rows ``... x n x (p + d + 1)``: all queries, or all points."""
         transform = self.latent_transform
-        # Nodes that depend on parameters, which are fitted or loaded, belong to one evaluation.
+        # Nodes that depend on fitted parameters are not cached.
         is_fitted = transform is not None and any(True for _ in transform.parameters())
         is_inference = rows.is_inference() or torch.is_inference_mode_enabled()
         if is_fitted or is_inference or rows.requires_grad:
             return self._read(rows).averages
-        for known in self._remembered:
+        for known in self._cache:
             its = known.rows
             alike = (its.shape, its.dtype, its.device) == (rows.shape, rows.dtype, rows.device)
             if alike and torch.equal(its, rows):
@@ -143,17 +143,17 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
                 if known.resolution == resolution:
                     return known.averages
         found = self._read(rows)
-        # Nor do nodes stay that depend on those of a function of the user's.
+        # Nor are nodes that depend on parameters of a user's function.
         if not any(
             tensor.requires_grad for tensor in vars(found.averages).values() if tensor is not None
         ):
-            self._remembered = [found, *self._remembered][:_REMEMBERED]
+            self._cache = [found, *self._cache][:_CACHE_SIZE]
         return found.averages
 
     def _resolution(self, reach: Tensor | None, is_pair: bool) -> tuple[int, ...]:
-        """Return the refinement that the rules of columns need at the present length-scales.
+        """Return the refinement of the rules of columns for the current length-scales.
 
-        Of a pair of columns: each of them, and the sides of the grid.
+        For a pair of columns: the refinement of each of them, and the sides of the grid.
         """
         if reach is None:
             return (1,)
@@ -161,14 +161,14 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         scaled = (reach / lengthscales(self.base_kernel, len(reach)).detach()).tolist()
         if not is_pair:
             return (refinement(max(scaled)),)
-        # Along the first column the second moves, too.
+        # The rule of the second column moves with the first one.
         first, second = min(sum(scaled), _MOST_REACH), min(scaled[1], _MOST_REACH)
         return refinement(first), refinement(second), *map(side_of, scaled)
 
-    def _read(self, rows: Tensor) -> _Remembered:
+    def _read(self, rows: Tensor) -> _CachedAverages:
         key, transform, p = rows.detach().clone(), self.latent_transform, self.num_query_columns
         if bool((rows[..., -1] != 0).any()):
-            return _Remembered(key, Points(self.transform(rows[..., p:-1])))
+            return _CachedAverages(key, Points(self.transform(rows[..., p:-1])))
         A, conditional = rows[..., :p], self.conditional
         if is_squared_exponential(self.base_kernel):
             law = conditional.normal_law(A) if is_made_of(transform, AFFINE) else None
@@ -176,12 +176,12 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
                 origin = law.means.new_zeros(1, law.means.shape[-1])
                 slopes = self.transform(origin + 1) - self.transform(origin)
                 covariance = slopes.mT * law.covariance * slopes
-                return _Remembered(key, GaussianAverages(self.transform(law.means), covariance))
+                return _CachedAverages(key, GaussianAverages(self.transform(law.means), covariance))
             if is_made_of(transform, COLUMNWISE):
                 found = self._of_columns(key, A) or self._of_pair(key, A)
                 if found is not None:
                     return found
-        return _Remembered(key, self._of_joint_rule(A))
+        return _CachedAverages(key, self._of_joint_rule(A))
 
     def _of_joint_rule(self, A: Tensor) -> Functionals:
         rule = self.conditional.joint_rule(A)
@@ -190,7 +190,7 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
             return SharedAverages(nodes, rule.weights, rule.errors)
         return JointAverages(nodes, rule.weights)
 
-    def _of_columns(self, key: Tensor, A: Tensor) -> _Remembered | None:
+    def _of_columns(self, key: Tensor, A: Tensor) -> _CachedAverages | None:
         columns = self.conditional.column_rule(A)
         if columns is None:
             return None
@@ -200,9 +200,9 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
             columns = self.conditional.refined(resolution[0]).column_rule(A)
             assert columns is not None
         averages = ColumnAverages(self.transform(columns.nodes), columns.weights)
-        return _Remembered(key, averages, reach, resolution)
+        return _CachedAverages(key, averages, reach, resolution)
 
-    def _of_pair(self, key: Tensor, A: Tensor) -> _Remembered | None:
+    def _of_pair(self, key: Tensor, A: Tensor) -> _CachedAverages | None:
         queries = A.reshape(-1, A.shape[-1])
         nodes = self.conditional.pair_rule(queries[:1])
         if nodes is None:
@@ -217,7 +217,7 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
             for part in queries.split(rows)
         ]
         weights = torch.cat(parts).reshape(*A.shape[:-1], *sides)
-        return _Remembered(key, GridAverages(bounds, weights), reach, resolution)
+        return _CachedAverages(key, GridAverages(bounds, weights), reach, resolution)
 
     def _transformed(self, nodes: PairNodes | None) -> PairNodes:
         assert nodes is not None
@@ -242,7 +242,7 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         diag: bool = False,
         **params: Any,
     ) -> Tensor:
-        """Covariances between rows, ``... x n x m``, or with ``diag`` their variances."""
+        """Return covariances between rows, ``... x n x m``, or with ``diag`` their variances."""
         if 0 in (x1.numel(), x2.numel()):  # of no rows, or in a batch of none
             batch = torch.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
             rows = (x1.shape[-2],) if diag else (x1.shape[-2], x2.shape[-2])
@@ -258,15 +258,15 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         return covariance.diagonal(dim1=-2, dim2=-1) if diag else covariance
 
     def _parts(self, rows: Tensor) -> list[Functionals]:
-        """The averages and points of rows in their order, which is the same in all batches."""
+        """Return the averages and points of rows in order, which is the same in all batches."""
         kinds = rows[..., -1].reshape(-1, rows.shape[-2])[0]
         _, counts = kinds.unique_consecutive(return_counts=True)
         return [self.averages(part) for part in rows.split(counts.tolist(), dim=-2)]
 
 
 @dataclass(frozen=True, eq=False)
-class _Remembered:
-    """The averages of some rows."""
+class _CachedAverages:
+    """Cached averages of rows."""
 
     rows: Tensor
     averages: Functionals
@@ -275,9 +275,9 @@ class _Remembered:
 
 
 def latent_columns(conditional: Conditional) -> int:
-    """The number ``d`` of columns of the points of a conditional."""
+    """Return the number ``d`` of columns of the points of a conditional."""
     columns = conditional.num_latent_columns
-    if columns is None:  # a user's function knows it
+    if columns is None:  # only the user's mean function shows it
         query = torch.zeros(1, conditional.num_query_columns, dtype=torch.double)
         columns = conditional.joint_rule(query).nodes.shape[-1]
     return columns

@@ -2,19 +2,18 @@ r"""Posterior of a forgetting Gaussian process on finitely many candidates, one 
 
 The model of Bogunovic, Scarlett and Cevher 2016, *Time-Varying Gaussian Process Bandit
 Optimization*: covariance :math:`k(x, x') \rho^{|t - t'|}` with :math:`\rho = \sqrt{1 - \epsilon}`.
-Let :math:`V = L^{-1} k(X, \cdot)` for the Cholesky factor :math:`L` of the observations'
-covariance, with a column per candidate. When time passes all of :math:`V` shrinks by
-:math:`\rho`, and :math:`L` stays. An observation at candidate :math:`c` adds one row to
-:math:`L`, which is column :math:`c` of :math:`V`, so :math:`L` itself is never needed: the new row
-of :math:`V` is the posterior covariance of :math:`c` with all candidates over the standard
-deviation of the observation. A round costs ``O(rows * candidates)`` when it is measured and
-``O(candidates)`` when it is not.
 
-Row ``i`` has lost all but :math:`\rho^{t - t_i}` of its weight at time :math:`t`. Rows below a
-tolerance are dropped, which changes later posterior means and standard deviations by about that
-share of a prior standard deviation. Only :math:`V^T V` matters, so that more rows than candidates
-are replaced by the triangle of their QR factorisation, which changes nothing. Memory is bounded
-however long the process runs and however slowly it forgets.
+Let :math:`V = L^{-1} k(X, \cdot)`, with the Cholesky factor :math:`L` of the covariance of the
+observations, and a column per candidate. As time passes, :math:`V` shrinks by :math:`\rho`, and
+:math:`L` stays. An observation at candidate :math:`c` adds one row to :math:`V`: the posterior
+covariance of :math:`c` with all candidates, divided by the standard deviation of the observation.
+:math:`L` is never needed. A round costs ``O(rows * candidates)`` if it is measured, and
+``O(candidates)`` otherwise.
+
+At time :math:`t`, row ``i`` has the weight :math:`\rho^{t - t_i}`. Rows below a tolerance are
+dropped, which changes later posterior means and standard deviations by about that share of a prior
+standard deviation. Only :math:`V^T V` matters, so that more rows than candidates are replaced by
+the triangle of their QR factorization. Memory is therefore bounded.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class CandidatePosterior:
     """Posterior mean and variance of a zero-mean forgetting process at each of ``m`` candidates.
 
     Args:
-        covariance: Gives row ``c`` of the prior covariance, of shape ``m``.
+        covariance: Function that returns row ``c`` of the prior covariance, of shape ``m``.
         variance: Prior variances, of shape ``m``.
         forgetting: The forgetting rate epsilon, in ``[0, 1)``; with 0 nothing is forgotten.
         noise: Variance of an observation's noise, > 0.
@@ -66,11 +65,11 @@ class CandidatePosterior:
 
     @property
     def num_rows(self) -> int:
-        """Rows that are remembered: one per observation that still counts, or fewer."""
+        """Number of rows of ``V``: one per observation that still counts, or fewer."""
         return self._end - self._start
 
     def moments(self, now: float) -> tuple[Vector, Vector]:
-        """Posterior means and variances at time ``now``, each of shape ``m``.
+        """Return posterior means and variances at time ``now``, each of shape ``m``.
 
         Args:
             now: A time not before that of the last observation.
@@ -80,9 +79,9 @@ class CandidatePosterior:
         return weight * self._mean, np.maximum(variance, 0.0, out=variance)
 
     def covariance(self, candidate: int, now: float) -> Vector:
-        """Posterior covariances of a candidate with all of them at time ``now``, of shape ``m``.
+        """Return posterior covariances of a candidate with all of them at time ``now``, ``m``.
 
-        Another candidate than the last time costs ``O(rows * m)``, the same one ``O(m)``.
+        The candidate of the last call costs ``O(m)``, another one ``O(rows * m)``.
         """
         weight = math.exp(2 * self._log_decay * (now - self._time))
         found: Vector = self._covariance(candidate) - weight * self._explained_with(candidate)
@@ -101,7 +100,7 @@ class CandidatePosterior:
             while self._start < self._end and now - self._times[self._start] > age:
                 self._start += 1
         covariance = self.covariance(candidate, now)
-        # The exact variance is not negative, and only rounding makes it so.
+        # Rounding may make the variance negative.
         deviation = math.sqrt(max(float(covariance[candidate]), 0.0) + self._noise)
         explained = self._explained_with(candidate)
         if self._end == len(self._rows):
@@ -112,13 +111,13 @@ class CandidatePosterior:
         weight = math.exp(self._log_decay * (now - self._time))
         surprise = (value - weight * float(self._mean[candidate])) / deviation
         self._mean = weight * self._mean + surprise * row
-        # So that for the same candidate nothing is to be summed next time.
+        # Cached, so that the next call for the same candidate needs no sum over rows.
         self._last_explained = candidate, weight * weight * explained + row[candidate] * row
         self._explained = weight * weight * self._explained + row * row
         self._time = now
 
     def _explained_with(self, candidate: int) -> Vector:
-        """What the observations take from its prior covariances, at the last observation's time."""
+        """Return a candidate's row of ``V' V`` at the time of the last observation, ``m``."""
         if self._last_explained is None or self._last_explained[0] != candidate:
             rows = self._rows[self._start : self._end]
             ages = self._time - self._times[self._start : self._end]

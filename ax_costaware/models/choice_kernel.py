@@ -1,8 +1,7 @@
-"""A kernel for choices without an order, whose values are columns of zeros and ones.
+"""Kernel for one-hot choices, whose columns share a length-scale.
 
-With a length-scale for each column, what was learned of two values of a choice says nothing of the
-third: its length-scale is what the prior says, and that has it far away. Here all columns of a
-choice share one.
+With a length-scale per column, the length-scale of an untried value would have its prior only. A
+shared one transfers what was learned from the tried values.
 """
 
 from __future__ import annotations
@@ -28,16 +27,16 @@ def shared_lengthscales(
     """Return the length-scale of each column as an index, and its factor.
 
     Args:
-        columns: The columns, by their numbers.
-        choices: The columns of each one-hot choice, which have one length-scale.
-        num_columns: How many columns there are, others included.
+        columns: Indices of the columns.
+        choices: Columns of each one-hot choice, which have one length-scale.
+        num_columns: Number of all columns.
 
     Returns:
-        Two tensors of as many entries as columns; different values of a choice are ``_APART`` times
-        the width of a column from each other, in its length-scale.
+        Two tensors with an entry per column. The factors are such that different values of a choice
+        have the distance of ``_APART`` widths of a column.
 
     Raises:
-        InputError: If a column of a choice is none, or is named twice.
+        InputError: If a column of a choice does not exist, or is repeated.
     """
     flat = [column for block in choices for column in block]
     if any(column not in range(num_columns) for column in flat) or len({*flat}) < len(flat):
@@ -54,15 +53,13 @@ def shared_lengthscales(
 
 
 class ChoiceMaternKernel(MaternKernel):  # type: ignore[misc]
-    """A Matern-5/2 kernel with one length-scale for all columns of a one-hot choice.
-
-    What is learned of two of its values then holds for those that were not tried.
+    """Matern-5/2 kernel with one length-scale for all columns of a one-hot choice.
 
     Args:
-        num_columns: The number of columns.
-        choices: The columns of each one-hot choice.
-        lengthscale_prior: The prior of the length-scales, of which each parameter has one.
-        **options: As of ``MaternKernel``.
+        num_columns: Number of columns.
+        choices: Columns of each one-hot choice.
+        lengthscale_prior: Prior of the length-scales, one per parameter.
+        **options: As in ``MaternKernel``.
     """
 
     def __init__(
@@ -78,20 +75,20 @@ class ChoiceMaternKernel(MaternKernel):  # type: ignore[misc]
             self.register_prior(
                 "lengthscale_prior", lengthscale_prior, _lengthscale_of, _set_lengthscale_of
             )
-        # What it checks the number of columns by.
+        # GPyTorch checks the number of columns against it.
         self.ard_num_dims = num_columns
         self.register_buffer("parameter_of", places)
         self.register_buffer("widths", widths)
 
     @property
     def parameter_lengthscale(self) -> Tensor:
-        """The length-scale of each parameter, ``1 x p``."""
+        """Length-scale of each parameter, ``1 x p``."""
         found: Tensor = self.raw_lengthscale_constraint.transform(self.raw_lengthscale)
         return found
 
     @property
     def lengthscale(self) -> Tensor:
-        """Length-scale of each column, ``1 x d``; set it for each parameter."""
+        """Length-scale of each column, ``1 x d``; the setter takes one per parameter."""
         found = self.parameter_lengthscale
         columns: Tensor = found[..., self.parameter_of] * self.widths.to(found)
         return columns

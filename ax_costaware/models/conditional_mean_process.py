@@ -40,16 +40,17 @@ from ax_costaware.models.average_kernel import AverageKernel, latent_columns
 from ax_costaware.models.configurable_gp import search_by_logarithms
 
 _LEAST_OUTPUTSCALE = 0.02
-"""In variances of the averages. The function cannot vary less than they do, but for their noise."""
+"""Lower bound of the output scale, relative to the variance of the averages: the function varies
+more than its averages, except for their noise."""
 
 Noise = float | Tensor | npt.NDArray[Any] | Sequence[float] | Callable[[Tensor], Tensor]
 """A noise variance: a number, ``n`` or ``n x 1`` of them, or a function of queries ``n x p``."""
 
 _LEAST_NOISE = 1.001e-3
-"""Least standard error of a data set's averages, as a part of their standard deviation."""
+"""Smallest standard error of averages, relative to their standard deviation."""
 
 _LEAST_SPREAD = 1e-8
-"""Standard deviation below which averages are taken for equal."""
+"""Standard deviation below which averages count as equal."""
 
 
 class ConditionalMeanProcess(SingleTaskGP):
@@ -61,29 +62,30 @@ class ConditionalMeanProcess(SingleTaskGP):
 
     Args:
         train_queries: ``n x p`` queries, in the units of ``conditional``.
-        train_z: ``n x 1`` averages that were observed.
-        conditional: The distribution of the inputs given a query, over ``d`` columns.
-        covar_module: The kernel of the function over ``d`` columns, after ``latent_transform``. By
-            default a squared-exponential one with a length-scale per column and BoTorch's
-            dimension-scaled prior, which takes inputs in the unit cube, and an output scale: a
-            function varies more than its averages. Only with a squared-exponential kernel do
-            conditionals with independent columns have their fast sums.
+        train_z: ``n x 1`` observed averages.
+        conditional: Distribution of the inputs given a query, over ``d`` columns.
+        covar_module: Kernel of the function over ``d`` columns, after ``latent_transform``. By
+            default a squared-exponential kernel with a length-scale per column, BoTorch's
+            dimension-scaled prior for inputs in the unit cube, and an output scale, since the
+            function varies more than its averages. Fast sums for independent columns need a
+            squared-exponential kernel.
         noise: Variance of the observation noise, in the squared unit of ``train_z``: a number, one
-            for each observation, a function of queries, or None to fit it.
-        noise_of_query: Variance of the noise of new observations, a function of queries, where
-            ``noise`` is that of the known ones only.
-        latent_transform: From points in raw units to the kernel's inputs, such as ``Normalize``.
+            per observation, a function of queries, or None to fit it.
+        noise_of_query: Variance of the noise of new observations, as a function of queries, if
+            ``noise`` has that of the known ones only.
+        latent_transform: Transform of points in raw units to the kernel's inputs, such as
+            ``Normalize``.
         categorical: Columns of a point that are codes without an order, for the default kernel.
-        mean_module: The prior mean, the same for the function and its averages: a constant.
+        mean_module: Constant prior mean, the same for the function and its averages.
         outcome_transform: Applied to all observations; ``Standardize`` by default.
 
     Raises:
-        InputError: If numbers of rows or columns do not agree, something is not finite, a query is
+        InputError: If numbers of rows or columns do not agree, a value is not finite, a query is
             outside the conditional's space, or a noise variance is not > 0.
     """
 
     reads_rows: ClassVar[bool] = True
-    """Its posterior is BoTorch's own, of the rows that stand for queries."""
+    """True: ``posterior`` is BoTorch's own, on rows of queries, and ``GPFactor`` can read it."""
 
     def __init__(
         self,
@@ -123,12 +125,12 @@ class ConditionalMeanProcess(SingleTaskGP):
 
     @property
     def conditional(self) -> Conditional:
-        """The distribution of the inputs given a query."""
+        """Distribution of the inputs given a query."""
         return self.average_kernel.conditional
 
     @property
     def average_kernel(self) -> AverageKernel:
-        """The kernel of rows, which stand for averages and points."""
+        """Kernel of rows of averages and points."""
         return cast(AverageKernel, self.covar_module)
 
     def posterior(  # type: ignore[override]  # Standardize keeps it a GPyTorchPosterior
@@ -139,15 +141,15 @@ class ConditionalMeanProcess(SingleTaskGP):
         posterior_transform: PosteriorTransform | None = None,
         **kwargs: Any,
     ) -> GPyTorchPosterior:
-        """The posterior of the averages at queries.
+        """Return the posterior of the averages at queries.
 
         Args:
             X: Queries, ``batch_shape x q x p``.
             output_indices: Not used: there is one outcome.
-            observation_noise: Whether to add the noise of an observation: that of the query where
-                the noise is a function of queries, else the mean of what is known or fitted.
+            observation_noise: True to add observation noise: that of the query if the noise is a
+                function of queries, else the mean of the known or fitted noise.
             posterior_transform: Applied to the posterior.
-            **kwargs: As for any BoTorch model.
+            **kwargs: As in any BoTorch model.
         """
         rows = self._rows(X)
         if observation_noise is True and self.noise_of_query is not None:
@@ -158,7 +160,7 @@ class ConditionalMeanProcess(SingleTaskGP):
     def latent_posterior(
         self, X: Tensor, posterior_transform: PosteriorTransform | None = None
     ) -> GPyTorchPosterior:
-        """The posterior of the function at points.
+        """Return the posterior of the function at points.
 
         Args:
             X: Points in raw units, ``batch_shape x q x d``.
@@ -170,21 +172,20 @@ class ConditionalMeanProcess(SingleTaskGP):
     def condition_on_observations(
         self, X: Tensor, Y: Tensor, noise: Tensor | None = None, **kwargs: Any
     ) -> ConditionalMeanProcess:
-        """The model after more averages, with the same hyperparameters.
+        """Return the model after more averages, with the same hyperparameters.
 
         Args:
             X: Queries, ``batch_shape x q x p``.
-            Y: What was observed, ``batch_shape x q x 1``.
-            noise: Its noise variances, of the shape of ``Y``, after the outcome transform. By
-                default that of the queries where the noise is a function of them, and the mean of
-                what is known where it is given otherwise.
-            **kwargs: As for any BoTorch model.
+            Y: Observed averages, ``batch_shape x q x 1``.
+            noise: Noise variances of the shape of ``Y``, after the outcome transform. None for the
+                function of queries, or for the mean of the known noise.
+            **kwargs: As in any BoTorch model.
         """
         rows = self._rows(X)
         if isinstance(self.likelihood, FixedNoiseGaussianLikelihood) and noise is None:
             noise = self.latent_noise_of(rows).expand_as(Y)
         if self.prediction_strategy is None:
-            with torch.no_grad():  # conditioning starts from its caches
+            with torch.no_grad():  # fill the caches, from which conditioning starts
                 self.posterior(rows[..., :1, :])
         conditioned = super().condition_on_observations(X=rows, Y=Y, noise=noise, **kwargs)
         return cast(ConditionalMeanProcess, conditioned)
@@ -196,27 +197,26 @@ class ConditionalMeanProcess(SingleTaskGP):
         observation_noise: Tensor | None = None,
         **kwargs: Any,
     ) -> ConditionalMeanProcess:
-        """The model after sampled observations at queries; see BoTorch's.
+        """Return the model after sampled observations at queries, as BoTorch's ``fantasize``.
 
         Args:
             X: Queries, ``batch_shape x q x p``.
-            sampler: Of the observations.
+            sampler: Sampler of the observations.
             observation_noise: As ``noise`` in ``condition_on_observations``.
-            **kwargs: As for any BoTorch model.
+            **kwargs: As in any BoTorch model.
         """
         if observation_noise is None and self.noise_of_query is not None:
             observation_noise = self.latent_noise_of(X)
         return super().fantasize(X, sampler, observation_noise, **kwargs)
 
     def latent_noise_of(self, A: Tensor) -> Tensor:
-        """Noise variances of observations, after the outcome transform.
+        """Return noise variances of observations, after the outcome transform.
 
         Args:
             A: Queries ``... x n x p``, or their rows of the kernel.
 
         Returns:
-            ``... x n x 1``: what the function of queries says, if there is one, else the mean of
-            what is known.
+            ``... x n x 1`` variances: by the function of queries, else the mean of the known noise.
         """
         queries = A[..., : self.conditional.num_query_columns]
         if self.noise_of_query is None:
@@ -231,21 +231,21 @@ class ConditionalMeanProcess(SingleTaskGP):
         return known.reshape(*queries.shape[:-1], 1)
 
     def _rows(self, X: Tensor) -> Tensor:
-        """Rows of queries; rows themselves stay as they are."""
+        """Return rows of queries; rows are returned as they are."""
         p, d = self.conditional.num_query_columns, self.average_kernel.num_latent_columns
         return X if X.shape[-1] == p + d + 1 else self.average_kernel.query_rows(X)
 
     @classmethod
     def construct_inputs(cls, training_data: SupervisedDataset, **options: Any) -> dict[str, Any]:
-        """Constructor arguments from a data set of queries and averages, and options, for Ax."""
+        """Return constructor arguments from a data set of queries and averages, for Ax."""
         inputs: dict[str, Any] = {
             "train_queries": training_data.X,
             "train_z": training_data.Y,
             **options,
         }
         if training_data.Yvar is not None and not bool(training_data.Yvar.isnan().all()):
-            # A standard error of zero is taken for one that is small beside the averages' spread:
-            # GPyTorch would raise it, too, with a warning.
+            # A standard error of zero is raised to a small part of the averages' spread: GPyTorch
+            # would raise it, too, with a warning.
             Y = training_data.Y
             spread = float(Y.std()) if len(Y) > 1 else 0.0
             # BoTorch's Standardize does not scale averages that are equal.
@@ -271,12 +271,12 @@ def _default_kernel(d: int, categorical: Sequence[int]) -> Kernel:
 
 
 def mixed_kernel(d: int, categorical: Sequence[int], numeric: Callable[..., Kernel]) -> Kernel:
-    """A kernel over ``d`` columns, times one of whether codes differ where some are codes.
+    """Return a kernel of numeric columns times a ``CategoricalKernel`` of the others.
 
     Args:
-        d: The number of columns.
+        d: Number of columns.
         categorical: Columns that are codes without an order.
-        numeric: Makes the kernel of the others from ``ard_num_dims`` and ``active_dims``.
+        numeric: Function from ``ard_num_dims`` and ``active_dims`` to the kernel of the others.
     """
     if not categorical:
         return numeric(ard_num_dims=d, active_dims=None)
@@ -289,7 +289,7 @@ def mixed_kernel(d: int, categorical: Sequence[int], numeric: Callable[..., Kern
 
 
 def _noise_variances(noise: Noise | None, A: Tensor, outcomes: Tensor) -> Tensor | None:
-    """``n x 1`` variances of all observations, or None to fit one."""
+    """Return ``n x 1`` variances of all observations, or None to fit one."""
     if noise is None:
         return None
     if callable(noise):
@@ -303,7 +303,7 @@ def _noise_variances(noise: Noise | None, A: Tensor, outcomes: Tensor) -> Tensor
             f"noise of shape {tuple(noise.shape)}: expected a number, or one for each of the"
             f" {len(outcomes)} observations."
         )
-    unknown = int(torch.isnan(noise).sum())  # how a data set says that it is not known
+    unknown = int(torch.isnan(noise).sum())  # data sets have NaN for unknown noise
     if unknown == noise.numel():
         return None
     if unknown:
@@ -317,7 +317,7 @@ def _noise_variances(noise: Noise | None, A: Tensor, outcomes: Tensor) -> Tensor
 
 
 def _checked(queries: Tensor, outcomes: Tensor, width: int) -> tuple[Tensor, Tensor]:
-    """Queries ``n x width`` and outcomes ``n x 1``, with ``n`` at least 1."""
+    """Return checked queries ``n x width`` and outcomes ``n x 1``, with ``n`` at least 1."""
     expected = f"n x {width} finite numbers, n > 0"
     n = len(finite_tensor(queries, "train_queries", (None, width), expected))
     outcomes = outcomes.unsqueeze(-1) if outcomes.ndim == 1 else outcomes

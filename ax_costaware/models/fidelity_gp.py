@@ -1,29 +1,28 @@
-r"""A Gaussian process of trials at several fidelities, whose bias vanishes at a target.
+r"""Gaussian process of trials at several fidelities, whose bias vanishes at a target.
 
-A trial has inputs :math:`x` and fidelities :math:`s`, and what is wanted is the objective at the
-target's, :math:`g(x) = f(x, s^*)`:
+A trial has inputs :math:`x` and fidelities :math:`s`. The objective is the function at the target
+fidelities, :math:`g(x) = f(x, s^*)`:
 
-.. math:: f(x, s) = g(x) + \sum_j \left(b_j(s_j) + h_j(x, s_j)\right),
+.. math:: f(x, s) = g(x) + \sum_j \left(b_j(s_j) + h_j(x, s_j)\right).
 
-with independent processes, whose kernels are Matern-5/2 in the inputs: of each fidelity a shift
-that is the same for all inputs, as that of a learning curve's first epochs, and a bias that is not,
-both with a covariance in :math:`s` of
+All terms are independent processes, with Matern-5/2 kernels in the inputs. :math:`b_j` is a shift
+that is the same for all inputs, as in the first epochs of learning curves. :math:`h_j` is a bias
+that depends on the inputs. Both have the covariance in :math:`s`
 
 .. math:: w_j(s) w_j(s') \exp\left(-(s - s')^2 / 2 \ell_j^2\right), \quad
    w_j(s) = \frac{(u + \epsilon)^{p_j} - \epsilon^{p_j}}{(1 + \epsilon)^{p_j} - \epsilon^{p_j}},
 
-where :math:`u` is the distance from the target, one at the farthest fidelity. The factors are
-those of the kernels of Wu et al. 2019, "Practical Multi-fidelity Bayesian Optimization for
-Hyperparameter Tuning" (BoTorch's ``DownsamplingKernel``), the sum that of Kennedy and O'Hagan 2000,
-"Predicting the output from a complex computer code when fast approximations are available". How
-large the biases are, how they vary over the inputs and how they vanish is fitted, so that a
-fidelity that misleads is found out: BoTorch's ``LinearTruncatedFidelityKernel`` gives the bias the
-size of the objective.
+where :math:`u` is the distance from the target, scaled to one at the farthest fidelity. The factors
+are those of Wu et al. 2019, "Practical Multi-fidelity Bayesian Optimization for Hyperparameter
+Tuning" (BoTorch's ``DownsamplingKernel``). The sum is that of Kennedy and O'Hagan 2000, "Predicting
+the output from a complex computer code when fast approximations are available". The variance of the
+bias, its length-scales and its power are fitted, so that a misleading fidelity is recognized. In
+BoTorch's ``LinearTruncatedFidelityKernel`` the bias has the variance of the objective.
 
-Where the same inputs were tried at several fidelities, as the steps of a learning curve are, there
-can also be :math:`r(x)`, a per-configuration effect shared across fidelities: the luck of a
-training, or a rough part of the objective. Without it each step would count as new evidence about
-other inputs, and a curve of ten steps as ten trainings.
+If the same inputs were tried at several fidelities, as in a learning curve, there can also be
+:math:`r(x)`, a per-configuration effect shared across fidelities: the noise of a training run, or a
+rough part of the objective. Without it each step of a curve would be independent evidence about
+other inputs, and a curve of ten steps would count as ten runs.
 """
 
 from __future__ import annotations
@@ -53,7 +52,8 @@ from ax_costaware.models.configurable_gp import ConfigurableGP, search_by_logari
 from ax_costaware.models.kernels import matern_correlation, squared_distances
 
 _EPSILON = 1e-3
-"""Distance from the target below which a bias falls linearly: the slope of a power is infinite."""
+"""Distance from the target below which a bias falls linearly, since a power may have an infinite
+slope at zero."""
 
 _PRIORS = {
     "bias_variance": (0.3, 1.5),
@@ -61,43 +61,43 @@ _PRIORS = {
     "power": (2.0, 1.5),
     "reach": (1.0, 0.7),
 }
-"""Median, and standard deviation of the logarithm, of hyperparameters of each fidelity: variances
-of its bias and shift beside that of the objective at the target, the power, which is large for
-learning curves that saturate early, and the length-scale on the unit cube."""
+"""Log-normal priors of each fidelity, as median and standard deviation of the logarithm: variances
+of bias and shift relative to the objective at the target; the power, which is large for learning
+curves that saturate early; and the length-scale on the unit cube."""
 
 _OUTPUTSCALE = (3.0, 1.0)
-"""The same for the variance of the objective at the target, beside that of the outcomes: of few
-trials, most of them far from the best, neither is known."""
+"""Prior of the variance of the objective at the target, relative to that of the outcomes: few
+trials, most of them far from the best, determine neither."""
 
 _OWN_VARIANCE = (0.001, 3.0)
-"""The same for the variance of what inputs have of their own, beside that of the objective. Wide:
-where they have nothing, a trial at the cheapest fidelity would seem to tell whether they do."""
+"""Prior of the variance of the per-configuration effect, relative to the objective. It is wide:
+without such an effect, a trial at the cheapest fidelity would seem informative about its size."""
 
 _CELLS = 2.0**15
-"""Cells along an edge of the unit cube; inputs in the same one are the same. Of what is less than a
-distance apart a may be as b, b as c and not a as c, which is no covariance."""
+"""Cells along an edge of the unit cube. Inputs in the same cell are equal. A threshold on distances
+would not be transitive, and therefore not a covariance."""
 
 _LOG_BOUNDS = (-6.0, 4.0)
-"""Bounds of all of these logarithms: beyond them a covariance is singular, or all noise."""
+"""Bounds of the logarithms of hyperparameters, beyond which a covariance is singular or noise."""
 
 _LEAST_LOG_OWN = -16.0
-"""The lower one of what inputs have of their own, which may be nothing."""
+"""Lower bound of the log variance of the per-configuration effect, which may be negligible."""
 
 _LENGTHSCALE = (math.sqrt(2), math.sqrt(3))
-"""Mean and standard deviation of the logarithm of a length-scale of one input: BoTorch's log-normal
-prior (Hvarfner, Hellsten and Nardi 2024). Its density has the mode of a normal one that is lower by
-the variance, of the logarithm."""
+"""Mean and standard deviation of the log length-scale for one input: BoTorch's log-normal prior
+(Hvarfner, Hellsten and Nardi 2024). As a normal prior of the logarithm with the same mode, its mean
+is lower by the variance."""
 
 
 class FidelityKernel(Kernel):  # type: ignore[misc]
     r"""Kernel of a function at several fidelities, whose bias vanishes at the target.
 
     Args:
-        num_inputs: The number of columns.
-        fidelities: For each fidelity its columns, with their values at the target: one column of a
+        num_inputs: Number of columns.
+        fidelities: Columns of each fidelity with their values at the target: one column of a
             number, or those of a one-hot block. Columns are on the unit cube.
         own: Include a per-configuration effect shared across fidelities.
-        choices: The columns of each one-hot choice, which share their length-scales.
+        choices: Columns of each one-hot choice, which share their length-scales.
     """
 
     log_values: Tensor
@@ -126,14 +126,14 @@ class FidelityKernel(Kernel):  # type: ignore[misc]
         priors["outputscale"] = [(math.log(_OUTPUTSCALE[0]), _OUTPUTSCALE[1])]
         if own:
             priors["own_variance"] = [(math.log(_OWN_VARIANCE[0]), _OWN_VARIANCE[1])]
-        # One vector of logarithms, which a fit has far fewer steps to take over.
+        # A single vector of logarithms needs far fewer steps of a fit.
         self._slices: dict[str, slice] = {}
         for name, values in priors.items():
             first = max((found.stop for found in self._slices.values()), default=0)
             self._slices[name] = slice(first, first + len(values))
         mean, deviation = torch.tensor([v for values in priors.values() for v in values]).T
         self.register_parameter("log_values", torch.nn.Parameter(mean.clone()))
-        # As BoTorch does it for length-scales: bounds of the optimiser, and no transform.
+        # As for length-scales in BoTorch: bounds of the optimizer, without a transform.
         lower, upper = (torch.full_like(mean, bound) for bound in _LOG_BOUNDS)
         if own:
             lower[self._slices["own_variance"]] = _LEAST_LOG_OWN
@@ -141,18 +141,18 @@ class FidelityKernel(Kernel):  # type: ignore[misc]
         self.register_prior("log_prior", NormalPrior(mean, deviation), _log_values, _set)
 
     def value(self, name: str) -> Tensor:
-        """A hyperparameter: one number for each input, or for each fidelity, or one alone."""
+        """Return a hyperparameter: a number per input, a number per fidelity, or one number."""
         found: Tensor = self.log_values[self._slices[name]].exp()
         return found
 
     def _lengthscales(self, name: str) -> Tensor:
-        """Those of the columns of inputs."""
+        """Return the length-scales of the columns of inputs."""
         found = self.value(name)
         columns: Tensor = found[self.parameter_of] * self.widths.to(found)
         return columns
 
     def _weights(self, X: Tensor, j: int) -> Tensor:
-        """How far a fidelity's bias has come, from zero at the target: ``... x n``."""
+        """Return the bias weights ``w_j``, ``... x n``, which are zero at the target."""
         columns, power = self.fidelities[j], self.value("power")[j]
         if len(columns) > 1:
             (target,) = (column for column, value in columns.items() if value > 0.5)
@@ -166,7 +166,7 @@ class FidelityKernel(Kernel):  # type: ignore[misc]
         return weights
 
     def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any) -> Tensor:
-        """Covariances of ``... x n x d`` with ``... x m x d`` points, ``... x n x m``."""
+        """Return covariances of ``... x n x d`` with ``... x m x d`` points, ``... x n x m``."""
 
         def squared(columns: list[int], lengthscale: Tensor) -> Tensor:
             left, right = x1[..., columns] / lengthscale, x2[..., columns] / lengthscale
@@ -196,7 +196,7 @@ class FidelityKernel(Kernel):  # type: ignore[misc]
 def _on_the_unit_cube(
     fidelities: Sequence[Mapping[int, float]], bounds: Tensor
 ) -> list[dict[int, float]]:
-    """Columns from 0 on, with their values at the target on the unit cube."""
+    """Return columns, numbered from 0, with their target values on the unit cube."""
     given = f"fidelities={fidelities!r}"
     if not isinstance(fidelities, list | tuple) or not all(
         isinstance(columns, Mapping) and columns for columns in fidelities
@@ -219,11 +219,11 @@ def _on_the_unit_cube(
             raise InputError(f"{given}: expected a block of which one column is one at the target.")
         scaled.append(found)
     if len(taken) == d:
-        raise InputError(f"{given}: expected another column beside them, an input.")
+        raise InputError(f"{given}: expected another column besides them, an input.")
     return scaled
 
 
-# Functions of the module, where GPyTorch would make local ones: a model with them can be pickled.
+# Module-level functions instead of lambdas, so that the model can be pickled.
 def _log_values(kernel: FidelityKernel) -> Tensor:
     return kernel.log_values
 
@@ -241,23 +241,24 @@ class FidelityGP(ConfigurableGP):
     Args:
         train_X: ``n x d`` inputs, fidelities among the columns.
         train_Y: ``n x 1`` outcomes.
-        fidelities: For each fidelity its columns, with their values at the target, in the units of
-            ``train_X``; several columns are a one-hot block. -1 is the last one, as in BoTorch.
+        fidelities: Columns of each fidelity with their values at the target, in the units of
+            ``train_X``; several columns are a one-hot block. -1 is the last column, as in BoTorch.
         bounds: ``2 x d`` bounds, by which columns are scaled to the unit cube.
-        train_Yvar: ``n x 1`` known noise variances; None: fitted.
-        outcome_transform: As of ``SingleTaskGP``, which standardises outcomes by default.
+        train_Yvar: ``n x 1`` known noise variances; None to infer the noise.
+        outcome_transform: As in ``SingleTaskGP``, which standardizes outcomes by default.
         own: Include a per-configuration effect shared across fidelities, if some inputs were tried
             at several fidelities.
-        choices: The columns of each one-hot choice, which share their length-scales.
+        choices: Columns of each one-hot choice, which share their length-scales.
 
     Raises:
-        InputError: If ``fidelities`` is no list of such columns, one of them is none, of no width,
-            there twice or at no number, a block has not one column that is one at the target, no
-            other columns are left, or ``bounds`` do not fit ``train_X``.
+        InputError: If ``fidelities`` is not a list of such columns; if a column does not exist, has
+            width zero, is repeated, or has no number; if a block does not have exactly one column
+            that is one at the target; if no other columns are left; or if ``bounds`` do not fit
+            ``train_X``.
     """
 
     knows_choices = True
-    """Whether it takes ``choices``."""
+    """True: the constructor takes ``choices``."""
 
     def __init__(
         self,
@@ -288,10 +289,10 @@ class FidelityGP(ConfigurableGP):
         self._with_own = partial(FidelityKernel, d, scaled, True, choices)
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> None:
-        """Take over a state, also that of a model of more trials than this one has.
+        """Load a state, perhaps of a model with more trials.
 
-        So it is in a cross-validation, of which a fold may leave out the trials whose inputs were
-        tried at several fidelities: what inputs have of their own is known to it all the same.
+        A fold of a cross-validation may lack the trials whose inputs were tried at several
+        fidelities. It then gets the per-configuration effect from the state.
         """
         known, given = self.covar_module.log_values, state_dict["covar_module.log_values"]
         if len(given) > len(known):

@@ -1,9 +1,8 @@
 r"""Gaussian processes whose hyperparameters are given, not fitted.
 
-The setting of Tay et al. 2023 (Section 5: a length-scale fixed on the unit cube, outputscale 1) and
-of anybody who knows the hyperparameters from elsewhere: with them fixed a run has no fitting noise,
-and two runs on one data set agree to rounding. Kernels are squared-exponential, as in the paper, or
-Matern 5/2.
+Tay et al. 2023 fix the length-scale on the unit cube, with the output scale 1 (section 5). Without
+fits, two runs on the same data agree to rounding. Kernels are squared-exponential, as in the paper,
+or Matern 5/2.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ from ax_costaware.models.configurable_gp import ConfigurableGP
 from ax_costaware.models.time_varying_gp import TimeVaryingGP, known_noise
 
 KERNELS: dict[str, type[Kernel]] = {"squared_exponential": RBFKernel, "matern": MaternKernel}
-"""Kernels by name; that of Matern is the one with nu = 5/2."""
+"""Kernels by name; ``"matern"`` has nu = 5/2."""
 
 
-def _nothing_to_fit(self: SingleTaskGP, mll: MarginalLogLikelihood, **_: Any) -> Any:
-    """What ``fit_gpytorch_mll`` calls of a model instead of an optimiser."""
+def _skip_fit(self: SingleTaskGP, mll: MarginalLogLikelihood, **_: Any) -> Any:
+    """Return the likelihood unchanged: ``fit_gpytorch_mll`` calls this instead of an optimizer."""
     return mll.eval()
 
 
@@ -64,7 +63,7 @@ class FixedHyperparameterGP(ConfigurableGP):
         InputError: If a hyperparameter is no number of its kind, or length-scales are not ``d``.
     """
 
-    custom_fit = _nothing_to_fit
+    custom_fit = _skip_fit
 
     def __init__(
         self,
@@ -102,7 +101,7 @@ class FixedTimeVaryingGP(TimeVaryingGP):
         train_Y: ``n x 1`` outcomes.
         train_Yvar: ``n x 1`` known noise variances; they replace ``noise_variance``.
         forgetting: Forgetting rate per unit of time, in (0, 1).
-        lengthscale: Length-scale of every input beside the time, or ``d`` of them, after the input
+        lengthscale: Length-scale of every input except the time, or ``d`` of them, after the input
             transform.
         outputscale: Prior variance of the function, after the outcome transform.
         noise_variance: Variance of the observation noise, after the outcome transform.
@@ -116,7 +115,7 @@ class FixedTimeVaryingGP(TimeVaryingGP):
         InputError: If a hyperparameter is no number of its kind, or length-scales are not ``d``.
     """
 
-    custom_fit = _nothing_to_fit
+    custom_fit = _skip_fit
 
     def __init__(
         self,
@@ -151,13 +150,13 @@ class FixedTimeVaryingGP(TimeVaryingGP):
 class FixedConditionalMeanProcess(ConditionalMeanProcess):
     """A ``ConditionalMeanProcess`` that BoTorch's model fitting leaves as it is.
 
-    The kernel of the function is a squared-exponential one, or of an exponential in whether codes
-    differ, where a column is one without an order.
+    The kernel of the function is squared-exponential, times BoTorch's ``CategoricalKernel`` of
+    categorical columns.
 
     Args:
         train_queries: ``n x p`` queries.
-        train_z: ``n x 1`` averages that were observed.
-        conditional: The law of a point given a query, over ``d`` columns.
+        train_z: ``n x 1`` observed averages.
+        conditional: Distribution of a point given a query, over ``d`` columns.
         lengthscale: Length-scale of every column, or ``d`` of them, after ``latent_transform``.
         outputscale: Prior variance of the function, in its unit squared.
         noise_variance: Variance of the observation noise, where ``noise`` does not give it.
@@ -170,7 +169,7 @@ class FixedConditionalMeanProcess(ConditionalMeanProcess):
         InputError: As ``FixedHyperparameterGP`` and ``ConditionalMeanProcess``.
     """
 
-    custom_fit = _nothing_to_fit
+    custom_fit = _skip_fit
 
     def __init__(
         self,

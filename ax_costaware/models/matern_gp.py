@@ -1,9 +1,10 @@
-"""A Gaussian process that takes the objective for rough, as the papers on costs do.
+"""Gaussian process of a rough objective, as in the papers on costs.
 
-BoTorch's and Ax's default has a squared-exponential kernel, infinitely often differentiable, and
-priors by which length-scales grow with the number of inputs. This one has a Matern-5/2 kernel,
-twice differentiable, with a variance of its own, and the Gamma priors that BoTorch had until 2024,
-the same for any number of inputs (Snoek et al. 2012, section 4.1; Xie et al. 2024, section 4).
+The default of BoTorch and Ax has a squared-exponential kernel, whose samples are infinitely often
+differentiable, and priors of length-scales that grow with the number of inputs. This model has a
+Matern-5/2 kernel, whose samples are twice differentiable, an output scale, and the Gamma priors
+that BoTorch had until 2024, the same for any number of inputs (Snoek et al. 2012, section 4.1; Xie
+et al. 2024, section 4).
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ from ax_costaware.models.configurable_gp import ConfigurableGP, search_by_logari
 
 
 class MaternGP(ConfigurableGP):
-    """An exact GP of one outcome with a scaled Matern-5/2 kernel and Gamma priors.
+    """Exact GP of one outcome with a scaled Matern-5/2 kernel and Gamma priors.
 
     Args:
         train_X: ``n x d`` points.
         train_Y: ``n x 1`` outcomes.
-        train_Yvar: ``n x 1`` known noise variances; None: fitted.
-        outcome_transform: As of ``SingleTaskGP``, which standardises outcomes by default.
-        input_transform: As of ``SingleTaskGP``.
-        choices: The columns of each one-hot choice, which share a length-scale.
+        train_Yvar: ``n x 1`` known noise variances; None to infer the noise.
+        outcome_transform: As in ``SingleTaskGP``, which standardizes outcomes by default.
+        input_transform: As in ``SingleTaskGP``.
+        choices: Columns of each one-hot choice, which share a length-scale.
     """
 
     knows_choices = True
-    """Whether it takes ``choices``."""
+    """True: the constructor takes ``choices``."""
 
     def __init__(
         self,

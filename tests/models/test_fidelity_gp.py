@@ -57,7 +57,7 @@ def test_at_the_target_there_is_no_bias(
         ([{2.0: 1.0}], UNIT, "and 2.0 is none"),
         ([{2: float("nan")}], UNIT, "fidelities: the column 2=nan: expected a finite number"),
         ([{1: 1.0, 2: 1.0}], UNIT, "a block of which one column is one at the target"),
-        ([{0: 1.0}, {1: 1.0}, {2: 1.0}], UNIT, "expected another column beside them"),
+        ([{0: 1.0}, {1: 1.0}, {2: 1.0}], UNIT, "expected another column besides them"),
         ({2: 1.0}, UNIT, "expected a list such as .*, an entry for each"),
         ([2], UNIT, "expected a list such as"),
         ([{2: 1.0}], UNIT[:, :2], "bounds: got shape .* expected finite bounds 2 x 3"),
