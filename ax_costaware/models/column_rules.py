@@ -1,7 +1,7 @@
 r"""Sums over pairs of nodes of a squared-exponential correlation in one dimension.
 
-In one dimension the correlation is a short sum of cosines to rounding, so that averages of these
-are all it takes, not pairs of nodes; and averages that have the same rule share its sums.
+In one dimension the correlation is a short sum of cosines to rounding, so that averages of cosines
+replace pairs of nodes. Averages with the same rule share its sums.
 """
 
 from __future__ import annotations
@@ -18,44 +18,44 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import one_hot
 
 MOST_ENTRIES = 4_000_000
-"""Entries of a covariance between nodes that are held at once."""
+"""Largest number of entries of a covariance between nodes in memory."""
 
 REACH = 8.6
-"""Length-scales at which a squared-exponential kernel is below the rounding of double precision."""
+"""Distance in length-scales at which a squared-exponential kernel is below rounding in double."""
 
 MOST_LENGTHSCALES = 2000.0
-"""Where nodes are farther apart than this, there would be more cosines than pairs of nodes."""
+"""Extent of nodes, in length-scales, above which pairs of nodes are fewer than cosines."""
 
 _MANY = 16
-"""So many averages are looked through for equal ones."""
+"""Number of averages from which on equal rules are looked for."""
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnRules:
-    """Rules of averages in each column, and which of them each average has."""
+    """Distinct rules of averages in each column, and the assignment of averages to rules."""
 
     nodes: Tensor
-    """``d x ... x u x J``."""
+    """Nodes ``d x ... x u x J``."""
 
     weights: Tensor
-    """``d x ... x u x J``."""
+    """Weights ``d x ... x u x J``."""
 
     place: Tensor | None = None
-    """``d x n x u``, one where an average has a rule, zero elsewhere; None: each has its own."""
+    """Assignment ``d x n x u`` of averages to rules, one-hot; None if each has its own rule."""
 
     @cached_property
     def extremes(self) -> tuple[Tensor, Tensor]:
-        """The least and the greatest node of each column, ``d`` each."""
+        """Smallest and largest node of each column, ``d`` each."""
         nodes = self.nodes.detach().flatten(1)
         return torch.aminmax(nodes if nodes.numel() else nodes.new_zeros(len(nodes), 1), dim=1)
 
     @classmethod
     def of(cls, nodes: Tensor, weights: Tensor) -> ColumnRules:
-        """Rules of which each is kept once where that saves work, as with the cells of a grid.
+        """Return rules, without repetitions if that saves work, as for the cells of a grid.
 
         Args:
-            nodes: ``d x ... x n x J``.
-            weights: Of the same shape.
+            nodes: Nodes ``d x ... x n x J``.
+            weights: Weights of the same shape.
         """
         many = nodes.ndim == 3 and nodes.shape[1] >= _MANY and nodes.shape[-1] > 1
         if not many or nodes.requires_grad or weights.requires_grad:
@@ -86,7 +86,7 @@ class ColumnRules:
             )
             sums = torch.stack([_by_pairs(u / h, w, v / h, z) for u, w, v, z, h in columns])
         else:
-            # Near ones share a period, by at most a fifth longer, so that their cosines do, too.
+            # Periods are rounded up by at most a fifth, so that similar extents share cosines.
             period = float(2.0 ** (math.ceil(4 * math.log2(longest + REACH)) / 4))
             if other is self and lengthscales.requires_grad and not self._differentiable:
                 own = lengthscales, self.nodes, self.weights, period
@@ -101,7 +101,7 @@ class ColumnRules:
         Args:
             lengthscales: Of the columns, ``d``.
         """
-        # What counts is how far the nodes of one average are from each other.
+        # Only the extent of the nodes of one average matters.
         nodes = self.nodes - self.nodes.mean(dim=-1, keepdim=True)
         scaled = nodes / lengthscales.reshape(-1, *[1] * (nodes.ndim - 1))
         extents = scaled.detach().amax(dim=-1) - scaled.detach().amin(dim=-1)
@@ -119,16 +119,16 @@ class ColumnRules:
         return self.nodes.requires_grad or self.weights.requires_grad
 
     def features(self, lengthscales: Tensor, period: float) -> Tensor:
-        """Features ``d x ... x u x 2M`` of the averages, whose products are covariances.
+        """Return features ``d x ... x u x 2M`` of the rules, whose products are covariances.
 
         Args:
-            lengthscales: Of the columns, ``d``.
-            period: Of the cosines, in length-scales.
+            lengthscales: Length-scales of the columns, ``d``.
+            period: Period of the cosines, in length-scales.
         """
         differentiable = self._differentiable or lengthscales.requires_grad
         if differentiable or torch.is_inference_mode_enabled():
             return self._features(lengthscales, period)
-        # As in a search, where the observed averages stay the same.
+        # In a search the observed averages stay the same.
         key = lengthscales.tolist(), period
         return kept_last(self, key, lambda: self._features(lengthscales, period))
 
@@ -137,7 +137,7 @@ class ColumnRules:
         return averaged(self.nodes / scales, self.weights, *cosines(period, self.nodes))
 
     def spread(self, values: Tensor) -> Tensor:
-        """Values ``d x ... x u x m`` of the rules as values ``d x ... x n x m`` of the averages."""
+        """Return values of the averages, ``d x ... x n x m``, from those of the rules."""
         return values if self.place is None else self.place @ values
 
 
@@ -152,7 +152,7 @@ def kept_last(owner: object, key: Any, compute: Callable[[], Tensor]) -> Tensor:
 class _OwnSums(torch.autograd.Function):
     """Products of the features of averages with themselves, ``d x u x u``.
 
-    The derivatives by the length-scales are taken with the sums: there are only as many.
+    The forward pass also computes the derivatives by the ``d`` length-scales.
     """
 
     @staticmethod
@@ -182,11 +182,11 @@ class _OwnSums(torch.autograd.Function):
 
 
 def cosines(period: float, like: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Frequencies and amplitudes whose cosines sum to :math:`e^{-t^2 / 2}`.
+    r"""Return frequencies and amplitudes whose cosines sum to :math:`e^{-t^2 / 2}`.
 
-    The trapezoidal rule for the kernel's Fourier integral. What it leaves out, and what comes back
-    after a period, are both below ``exp(-REACH ** 2 / 2)``, less than rounding, for ``t`` up to
-    ``period - REACH``.
+    The trapezoidal rule for the kernel's Fourier integral. For ``t`` up to ``period - REACH``, the
+    truncated tail and the periodic repetition are both below ``exp(-REACH ** 2 / 2)``, less than
+    rounding.
     """
     step = 2 * math.pi / period
     count = math.ceil(REACH / step) + 1
@@ -197,7 +197,7 @@ def cosines(period: float, like: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _by_pairs(left: Tensor, w: Tensor, right: Tensor, z: Tensor) -> Tensor:
-    """The same as the product of the features, from all pairs of nodes, some rows at a time."""
+    """Return the product of the features from all pairs of nodes, some rows at a time."""
     rows = max(1, MOST_ENTRIES // max(1, left.shape[-1] * right.numel()))
     blocks = []
     for nodes, weights in zip(left.split(rows, dim=-2), w.split(rows, dim=-2), strict=True):
@@ -209,7 +209,7 @@ def _by_pairs(left: Tensor, w: Tensor, right: Tensor, z: Tensor) -> Tensor:
 
 
 def averaged(nodes: Tensor, weights: Tensor, frequencies: Tensor, amplitudes: Tensor) -> Tensor:
-    """Features of averages in one column, ``... x n x 2M``, whose products are covariances."""
+    """Return features ``... x n x 2M`` of averages in one column: their products are covariances."""
     angles = nodes.unsqueeze(-1) * frequencies
     w, root = weights.unsqueeze(-2), amplitudes.sqrt()
     parts = [(w @ part).squeeze(-2) * root for part in (angles.cos(), angles.sin())]

@@ -1,7 +1,7 @@
-"""BoTorch's usual Gaussian process, as the models of the package are made of it.
+"""Base class of the package's models, BoTorch's ``SingleTaskGP``, with faster fits.
 
-Length-scales, variances and noise may lie anywhere within decades. BoTorch's fit searches for them
-as they are, or by a softplus; by their logarithms the same optimum takes a part of the time.
+Length-scales, variances and noise vary over decades. BoTorch fits them directly or by a softplus.
+Fits of their logarithms reach the same optimum in less time.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from torch import Tensor
 
 
 class ConfigurableGP(SingleTaskGP):
-    """A ``SingleTaskGP`` that is given further constructor arguments beside its data."""
+    """``SingleTaskGP`` whose ``construct_inputs`` passes further constructor arguments."""
 
     @classmethod
     def construct_inputs(cls, training_data: SupervisedDataset, **options: Any) -> dict[str, Any]:
-        """Constructor arguments from a data set and options, for Ax."""
+        """Return constructor arguments from a data set and options, for Ax."""
         return {**super().construct_inputs(training_data), **options}
 
 
 class DefaultGP(ConfigurableGP):
-    """A ``SingleTaskGP`` with BoTorch's default kernel and priors, fitted by logarithms.
+    """``SingleTaskGP`` with BoTorch's default kernel and priors, fitted by logarithms.
 
     Args:
         train_X: ``n x d`` points.
         train_Y: ``n x 1`` outcomes.
-        train_Yvar: ``n x 1`` known noise variances; None: fitted.
-        outcome_transform: As of ``SingleTaskGP``, which standardises outcomes by default.
-        input_transform: As of ``SingleTaskGP``.
+        train_Yvar: ``n x 1`` known noise variances; None to infer the noise.
+        outcome_transform: As in ``SingleTaskGP``, which standardizes outcomes by default.
+        input_transform: As in ``SingleTaskGP``.
     """
 
     def __init__(
@@ -58,11 +58,11 @@ class DefaultGP(ConfigurableGP):
 
 
 def search_by_logarithms(model: Module) -> None:
-    """Let fits search for positive hyperparameters by the logarithms of what is above their bounds.
+    """Make fits search over ``log(value - lower_bound)`` of positive hyperparameters.
 
     Args:
-        model: Its hyperparameters with a lower bound keep their values. What is not fitted is left
-            as it is, and so is what is read without its constraint, as BoTorch's ``Warp`` does.
+        model: The model, whose hyperparameters keep their values. Those that are not fitted do not
+            change, nor do those that are used without their constraint, as in BoTorch's ``Warp``.
     """
     for name, parameter, bound in list(model.named_parameters_and_constraints()):
         module, _, own = name.rpartition(".")

@@ -1,8 +1,8 @@
-r"""The marginal likelihood of an exact Gaussian process, fitted with less overhead.
+r"""Marginal likelihood of an exact Gaussian process, for fits with less overhead.
 
-With a few hundred observations most of the time of a fit goes into GPyTorch's lazily evaluated
+With a few hundred observations, most of the time of a fit goes into GPyTorch's lazily evaluated
 matrices, and into the derivatives of a Cholesky factor and of distances. BoTorch's
-``fit_gpytorch_mll`` asks a marginal likelihood for a loss of its own first; the one here is the
+``fit_gpytorch_mll`` uses the custom loss of a marginal likelihood, if there is one. This one is the
 same number from dense matrices, with the derivative by the covariance :math:`K` in closed form
 (Rasmussen and Williams 2006, *Gaussian Processes for Machine Learning*, equation 5.9):
 
@@ -32,14 +32,14 @@ from ax_costaware.models.kernels import correlation, is_matern, matern, squared_
 
 
 class DenseMarginalLogLikelihood(ExactMarginalLogLikelihood):  # type: ignore[misc]
-    """GPyTorch's exact marginal log-likelihood, with a loss for fits that takes less time.
+    """GPyTorch's exact marginal log-likelihood, with a faster loss for fits.
 
-    Take it in the place of ``ExactMarginalLogLikelihood`` with ``fit_gpytorch_mll``, or as the
-    ``mll_class`` of an Ax ``ModelConfig``. Called with a distribution it is that class.
+    Use it instead of ``ExactMarginalLogLikelihood`` with ``fit_gpytorch_mll``, or as the
+    ``mll_class`` of an Ax ``ModelConfig``. Called with a distribution it equals that class.
 
     Args:
         likelihood: The likelihood of ``model``.
-        model: The model whose hyperparameters are to be fitted.
+        model: The model to fit.
     """
 
     def __init__(self, likelihood: Any, model: ExactGP) -> None:
@@ -48,16 +48,16 @@ class DenseMarginalLogLikelihood(ExactMarginalLogLikelihood):  # type: ignore[mi
         self._data: tuple[Tensor, ...] = ()
 
     def compute_custom_loss(self, **kwargs: Any) -> Tensor:
-        """Minus the log-likelihood with the priors, per observation.
+        """Return the negative log-likelihood with the priors, per observation.
 
-        Where the model is a batch, its likelihood is not a normal one or its input transform is
-        fitted, too, this is the loss that BoTorch takes by itself.
+        It is BoTorch's own loss if the model is a batch, its likelihood is not Gaussian, or its
+        input transform is fitted.
 
         Args:
-            **kwargs: For the likelihood of such a model.
+            **kwargs: Arguments of the likelihood in BoTorch's loss.
         """
         data = (*self.model.train_inputs, self.model.train_targets)
-        # A model may be given other data, and be fitted again.
+        # A model may get other data, and be fitted again.
         if self._loss is None or any(a is not b for a, b in zip(data, self._data, strict=True)):
             plain = ExactMarginalLogLikelihood(self.likelihood, self.model)
             self._loss, self._data = self._dense_loss() or get_loss_closure(plain), data
@@ -98,13 +98,13 @@ _LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
 class _Priors:
-    """The priors of a model's hyperparameters, the log-normal ones taken together."""
+    """Priors of a model's hyperparameters, with the log-normal ones vectorized."""
 
     def __init__(self, model: ExactGP) -> None:
         found = [(prior, value, module) for _, module, prior, value, _ in model.named_priors()]
         self._log_normal = [each for each in found if type(each[0]) is LogNormalPrior]
         self._others = [each for each in found if type(each[0]) is not LogNormalPrior]
-        # Their numbers may be in single precision: what torch computes of them is, too. They may
+        # Their parameters may be in single precision, as are torch's results then. They may also
         # stay on the CPU when the model is moved.
         numbers = [
             torch.stack([prior.loc, 2 * prior.scale.square(), prior.scale.log()])
@@ -116,7 +116,7 @@ class _Priors:
         self._numbers = torch.cat(numbers, dim=-1).detach() if numbers else None
 
     def log_density(self) -> Tensor | float:
-        """The sum of the log-densities of the hyperparameters as they are now."""
+        """Return the sum of the log densities at the current hyperparameters."""
         total: Tensor | float = 0.0
         if self._numbers is not None:
             values = [value(module).reshape(-1) for _, value, module in self._log_normal]
@@ -130,10 +130,10 @@ class _Priors:
 
 
 def dense_covariance(kernel: Kernel, X: Tensor) -> Tensor:
-    """The covariance ``n x n`` of points ``n x d``, without lazy evaluation.
+    """Return the covariance ``n x n`` of points ``n x d``, without lazy evaluation.
 
-    Its gradients by the length-scales of squared-exponential and Matern-5/2 kernels take products
-    of matrices ``n x n`` and ``n x d`` only.
+    Gradients by the length-scales of squared-exponential and Matern-5/2 kernels need products of
+    matrices ``n x n`` and ``n x d`` only.
 
     Args:
         kernel: A kernel without a batch shape.
@@ -145,7 +145,7 @@ def dense_covariance(kernel: Kernel, X: Tensor) -> Tensor:
 
 
 def _forward(kernel: Kernel, X: Tensor) -> Tensor:
-    """As the ``forward`` of a kernel, whose columns have been selected."""
+    """Return ``kernel.forward(X, X)`` as a dense tensor; active columns are already selected."""
     # `type(...) is`: a subclass may compute something else from the same parts.
     if type(kernel) is ScaleKernel:
         scale: Tensor = kernel.outputscale
@@ -164,7 +164,7 @@ def _forward(kernel: Kernel, X: Tensor) -> Tensor:
 
 
 class _LogDensity(torch.autograd.Function):
-    """The log-density of ``n`` residuals under a centred normal law with a covariance."""
+    """Log density of ``n`` residuals under a normal distribution with mean zero."""
 
     @staticmethod
     def forward(ctx: Any, covariance: Tensor, residuals: Tensor) -> Tensor:

@@ -1,18 +1,17 @@
-r"""The posterior of an expectation of a Gaussian process.
+r"""Posterior of an expectation of a Gaussian process.
 
-For a query with nodes and weights, :math:`g = \sum_j w_j f(x_j)` is a linear functional of the GP
-and therefore Gaussian. Where the kernel is a product over its inputs and these are independent, the
-sum over the product grid factorises into one-dimensional sums: with
+With nodes and weights, :math:`g = \sum_j w_j f(x_j)` is a linear functional of the GP and therefore
+Gaussian. If the kernel is a product over independent inputs, the sum over the product grid is a
+product of one-dimensional sums: with
 :math:`v_n = s \prod_l \sum_j w_{lj} k_l(x_{lj}, X_{nl})`,
 
 .. math:: E[g] = m + v^\top (K + \Sigma)^{-1} (y - m), \qquad
           \mathrm{Var}[g] = s \prod_l \sum_{jj'} w_{lj} w_{lj'} k_l(x_{lj}, x_{lj'})
           - v^\top (K + \Sigma)^{-1} v,
 
-which is exact for the product rule whatever the number of inputs (Bayesian quadrature: O'Hagan
-1991). Each sum depends on its own block of columns only, so it is computed once, whatever the
-number of control sets that leave the block to chance. Mean and variance are in the units of
-``model.posterior``.
+which is exact for the product rule and any number of inputs (Bayesian quadrature: O'Hagan 1991).
+Each sum depends on its own block of columns only, so that it is computed once for all control sets
+that do not control the block. Mean and variance are in the units of ``model.posterior``.
 """
 
 from __future__ import annotations
@@ -32,22 +31,22 @@ from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.laws import ProductNodes
 from ax_costaware.models.factor import GPFactor
 
-# A product rule on a kernel that does not factorise is expanded to its grid up to this size, and
-# sampled with this many Sobol points beyond: the joint covariance of the nodes is formed.
+# Largest grid to which a product rule is expanded for a kernel that does not factorize, since the
+# joint covariance of the nodes is computed. Larger grids are sampled with as many Sobol points.
 MAX_GRID = 1024
 
 
 class BlockSums:
-    r"""The one-dimensional sums of independent inputs.
+    r"""One-dimensional sums over independent inputs.
 
     Args:
         posterior: The posterior, whose kernel is a product.
         product: One-dimensional rules of independent inputs.
-        reference: ``d`` valid values for the columns outside a block, so that the input transform
-            sees its own domain; by default the first nodes of the blocks.
+        reference: ``d`` valid values for the columns outside a block, so that points are in the
+            domain of the input transform; by default the first nodes of the blocks.
 
     Attributes:
-        columns: The columns of each block.
+        columns: Columns of each block.
         mean_factors: Per block :math:`\sum_j w_j k_b(z_j, X)`, an ``n``-tensor.
         variances: Per block :math:`\sum_{jj'} w_j w_{j'} k_b(z_j, z_{j'})`, a scalar tensor.
     """
@@ -80,7 +79,7 @@ class BlockSums:
                 self.variances.append(weights @ among @ weights)
 
     def combine(self, controlled: list[int], num_inputs: int) -> tuple[Tensor, Tensor] | None:
-        """The products over the random columns, or ``None`` if these are no union of blocks."""
+        """Return products over the uncontrolled columns; None if they are not a union of blocks."""
         random = set(range(num_inputs)) - set(controlled)
         chosen = [i for i, columns in enumerate(self.columns) if random.issuperset(columns)]
         if sum(len(self.columns[i]) for i in chosen) != len(random):
@@ -96,7 +95,7 @@ def expectation_posterior(
     weights: Tensor | None = None,
     posterior_transform: PosteriorTransform | None = None,
 ) -> tuple[Tensor, Tensor]:
-    r"""Posterior mean and variance of :math:`\sum_j w_j f(x_j)`.
+    r"""Return posterior mean and variance of :math:`\sum_j w_j f(x_j)`.
 
     Args:
         model: A single-output model.
@@ -148,11 +147,11 @@ def expectation_posterior(
 
 
 def joint_moments(posterior: Posterior, num_points: int) -> tuple[Tensor, Tensor]:
-    """Means ``... x n`` and covariances ``... x n x n`` of points; of a mixture, if it is one.
+    """Return means ``... x n`` and covariances ``... x n x n`` of points, also of a mixture.
 
     Raises:
-        UnsupportedInputError: If they are not jointly Gaussian, nor a mixture of such, or are of
-            several outcomes, or of another number of points.
+        UnsupportedInputError: If the posterior is neither jointly Gaussian nor a mixture of such,
+            or has several outcomes or another number of points.
     """
     if isinstance(posterior, GaussianMixturePosterior):
         return posterior.mixture_mean.squeeze(-1), posterior.mixture_covariance_matrix
@@ -166,14 +165,14 @@ def joint_moments(posterior: Posterior, num_points: int) -> tuple[Tensor, Tensor
 
 
 def check_one_outcome(mean: Tensor, num_points: int) -> None:
-    """Refuse means of several outcomes, or of more points than there are.
+    """Refuse means of several outcomes, or of another number of points.
 
     Args:
         mean: Means ``... x n x m``.
-        num_points: The number of points that they are of.
+        num_points: Expected number of points.
 
     Raises:
-        UnsupportedInputError: If ``m`` is not 1, or ``n`` another number.
+        UnsupportedInputError: If ``m`` is not 1, or ``n`` is not ``num_points``.
     """
     if mean.shape[-1] != 1:
         raise UnsupportedInputError(
@@ -198,7 +197,7 @@ def _check_covers(rule: ProductNodes, num_inputs: int) -> None:
 
 
 def _joint_nodes(rule: ProductNodes) -> tuple[Tensor, Tensor]:
-    """The product grid of a rule, or Sobol points from it where the grid is too large."""
+    """Return the product grid of a rule, or Sobol points from it if the grid is too large."""
     num_inputs = sum(len(columns) for columns in rule.columns)
     _check_covers(rule, num_inputs)
     sizes = [len(weights) for weights in rule.weights]

@@ -1,6 +1,6 @@
-"""Models conditioned on fantasies: of points that failed, or are pending.
+"""Models conditioned on fantasies, for failed or pending points.
 
-Fantasies become data of the model itself, so that whatever reads a posterior takes account of them.
+Fantasies become data of the model, so that everything that uses its posterior includes them.
 Hyperparameters stay as they are.
 """
 
@@ -27,7 +27,7 @@ from ax_costaware.models.factor import only_model
 
 
 class _MeanSampler(MCSampler):
-    """One "sample", the posterior mean."""
+    """Sampler that returns the posterior mean as its only sample."""
 
     def __init__(self) -> None:
         super().__init__(sample_shape=torch.Size([1]))
@@ -36,18 +36,18 @@ class _MeanSampler(MCSampler):
         return cast(GPyTorchPosterior, posterior).mean.unsqueeze(0)
 
     def _construct_base_samples(self, posterior: Posterior) -> None:
-        """There are none."""
+        """Do nothing: there are no base samples."""
 
 
 def with_pending(model: Model, X_pending: Tensor) -> Model:
-    """The model after ``X_pending`` came out at their posterior means.
+    """Return the model with ``X_pending`` fantasized at the posterior mean.
 
-    Where that is one fantasy it is a leading batch dimension of one, which points with a batch
-    dimension of their own broadcast away.
+    ``Model.fantasize`` adds a leading batch dimension of one, which points with a batch dimension
+    broadcast away.
 
     Raises:
-        UnsupportedInputError: If the model, or one of a list, takes no observations, or takes them
-            with a task that the points do not have.
+        UnsupportedInputError: If the model, or one of a list, cannot be fantasized, or needs a task
+            that the points do not have.
     """
     if isinstance(model, ModelListGP):
         parts: Any = [with_pending(cast(Model, part), X_pending) for part in model.models]
@@ -76,24 +76,24 @@ def fantasized(
     X: Tensor,
     outcome: Callable[[GPyTorchPosterior], Tensor] = attrgetter("mean"),
 ) -> Model:
-    """The model after one observation at each of some points, with the mean noise variance.
+    """Return the model conditioned on one fantasy per point, with the mean noise variance.
 
     Args:
-        model: A fitted Gaussian process; each model of an ensemble is after outcomes of its own.
-        X: Points ``k x d``, in the model's units; one that is there several times is observed as
-            often, which leaves less of its noise.
-        outcome: What is observed, given the posterior at ``X``; by default its mean ("kriging
-            believer", Ginsbourger et al. 2010).
+        model: A fitted Gaussian process; each model of an ensemble has fantasies of its own.
+        X: Points ``k x d``, in the model's units. A repeated point is observed repeatedly, which
+            reduces its noise.
+        outcome: Function from the posterior at ``X`` to the fantasies; by default its mean
+            ("Kriging believer", Ginsbourger et al. 2010).
 
     Returns:
-        A model of its own; or ``model`` itself if it is of a kind that takes no observations.
+        A new model; or ``model`` itself if it cannot be conditioned.
     """
     model = only_model(model)
     if not len(X) or not isinstance(model, BatchedMultiOutputGPyTorchModel):
         return model
     with torch.no_grad():
         points = X.expand(*model.batch_shape, *X.shape)
-        # The caches that an exact GP conditions are filled by this.
+        # This fills the caches from which an exact GP is conditioned.
         posterior = model.posterior(X if is_ensemble(model) else points)
         Y = outcome(cast(GPyTorchPosterior, posterior))
         options: dict[str, Any] = {}

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ax_costaware.models.factor import GPFactor
 
-# Random Fourier features of a prior sample, as many as Tay et al. 2023 use (appendix C.2).
+# Number of random Fourier features of a prior sample, as in Tay et al. 2023 (appendix C.2).
 NUM_FOURIER_FEATURES = 1024
 
 
@@ -27,14 +27,14 @@ def has_fourier_features(posterior: GPFactor) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class FourierPath:
-    r"""One posterior sample: Fourier features of the prior and an exact update at the data.
+    r"""Posterior sample: Fourier features of the prior and an exact update at the data.
 
     :math:`f(t) = \sum_i a_i \sin(\omega_i t) + b_i \cos(\omega_i t) + k(t, X) v`.
 
     Attributes:
-        frequencies: ``r x d``.
-        sine, cosine: ``r`` amplitudes ``a`` and ``b``.
-        update: ``n`` weights ``v``.
+        frequencies: Frequencies ``r x d``.
+        sine, cosine: Amplitudes ``a`` and ``b``, ``r`` each.
+        update: Weights ``v``, ``n``.
     """
 
     frequencies: Tensor
@@ -44,9 +44,10 @@ class FourierPath:
 
     @classmethod
     def draw(cls, posterior: GPFactor, seed: int) -> FourierPath:
-        """Draw with Matheron's rule (Wilson et al. 2020), reproducibly under ``seed``.
+        """Draw a sample with Matheron's rule (Wilson et al. 2020), a function of ``seed``.
 
-        The sample of a function that is to be minimised is that of its negative, turned over.
+        With a negative scale (minimization) normal numbers change their sign, so that the sample
+        equals that of the negated outcomes.
         """
         d = posterior.num_inputs
 
@@ -58,8 +59,8 @@ class FourierPath:
             features = gen_kernel_features(
                 posterior.kernel, num_inputs=d, num_outputs=NUM_FOURIER_FEATURES
             )
-            # The features are sines and cosines of a linear map of the inputs; reading the map
-            # off the unit vectors holds whatever length-scales and active columns are inside.
+            # The features are sines and cosines of a linear map of the inputs. Its values at unit
+            # vectors include length-scales and active columns.
             units = torch.eye(d).to(posterior.X)
             transform = features.input_transform
             frequencies = features.forward(units if transform is None else transform(units)).mT
@@ -77,16 +78,16 @@ class FourierPath:
     def expected(
         self, mask: Tensor, nodes: Tensor, weights: Tensor, mean_factor: Tensor
     ) -> FourierPath:
-        """The expectation over the random columns, again of this form.
+        """Return the expectation over the uncontrolled columns, which has the same form.
 
         Args:
-            mask: ``d``-tensor, one for a controlled column and zero for a random one.
+            mask: ``d``-tensor, one for a controlled column and zero for an uncontrolled one.
             nodes: ``m x d`` nodes, transformed.
             weights: ``m`` weights.
-            mean_factor: ``n``: the expected random part of the kernel.
+            mean_factor: Expected uncontrolled factor of the kernel, ``n``.
 
         Returns:
-            A path whose frequencies of random columns are zero.
+            A path whose frequencies of uncontrolled columns are zero.
         """
         phase = (nodes * (1 - mask)) @ self.frequencies.mT  # m x r
         cos, sin = weights @ phase.cos(), weights @ phase.sin()
@@ -98,6 +99,6 @@ class FourierPath:
         )
 
     def __call__(self, t: Tensor, covariance: Tensor) -> Tensor:
-        """Values of ``p`` transformed rows with their ``p x n`` covariances with the data."""
+        """Return values of ``p`` transformed rows, with covariances ``p x n`` with the data."""
         phase = t @ self.frequencies.mT
         return phase.sin() @ self.sine + phase.cos() @ self.cosine + covariance @ self.update

@@ -1,10 +1,10 @@
 r"""Functionals over two dependent columns within bounds, for a squared-exponential kernel.
 
-Such a kernel is a polynomial of each of its columns to many digits, of a low degree unless its
-length-scales are short beside the bounds. So the average of one with any law is the average of its
-interpolation, at the same Chebyshev points of a grid for all laws, and what a law has of its own is
-its weights of these points. They do not depend on the hyperparameters, and the covariance of the
-grid is a Kronecker product of two small matrices (Trefethen 2013, *Approximation Theory and
+In each column such a kernel is a polynomial to many digits, of low degree unless its length-scale
+is short relative to the bounds. An average of the kernel is therefore the average of its
+interpolation at the Chebyshev points of one grid for all distributions. A distribution is
+represented by its weights of these points, which do not depend on hyperparameters. The covariance
+of the grid is a Kronecker product of two small matrices (Trefethen 2013, *Approximation Theory and
 Approximation Practice*, chapters 3 and 8).
 """
 
@@ -26,8 +26,8 @@ from ax_costaware.models.column_rules import kept_last
 from ax_costaware.models.functionals import Functionals, Points, lengthscales, outputscale
 
 MOST_SIDE = 201
-"""The most points of a column. BoTorch's bound of a fitted length-scale, a fortieth of the unit
-cube, needs fewer, and down to a hundredth these do; with 256 a decision takes 6 GB."""
+"""Largest number of points of a column, enough for length-scales of a hundredth of the bounds.
+BoTorch's lower bound of fitted ones is a fortieth. With 256 points a decision takes 6 GB."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,11 +35,10 @@ class GridAverages(Functionals):
     """Averages as weights of the points of one grid over two columns."""
 
     bounds: Tensor
-    """Of the grid, ``2 x 2``: lower bounds, upper bounds."""
+    """Lower and upper bounds of the grid, ``2 x 2``."""
 
     weights: Tensor
-    """``... x n x m1 x m2``, for Chebyshev points of the first column and of the second; some are
-    negative."""
+    """Weights ``... x n x m1 x m2`` of the Chebyshev points of both columns; some are negative."""
 
     def covariance(self, other: Functionals, kernel: Kernel) -> Tensor:
         """Return products of the weights with the covariance of the grid, or of grid and points."""
@@ -63,18 +62,18 @@ class GridAverages(Functionals):
         return self.weights.flatten(-2) @ features(points)
 
     def points(self) -> list[Tensor]:
-        """The points of the two columns, ``m1`` and ``m2``."""
+        """Return the points of the two columns, ``m1`` and ``m2``."""
         return [
             (lower + upper) / 2 + _unit_points(size).to(lower) * (upper - lower) / 2
             for lower, upper, size in zip(*self.bounds, self.weights.shape[-2:], strict=True)
         ]
 
     def _smoothed(self, kernel: Kernel) -> Tensor:
-        """Correlations of the averages with the points of the grid, ``... x n x m1 x m2``."""
+        """Return correlations of the averages with the points of the grid."""
         scales = lengthscales(kernel, 2)
         if scales.requires_grad or torch.is_inference_mode_enabled():
             return self._products(kernel)
-        # A posterior asks for it twice, and for that of its data again and again.
+        # A posterior needs it twice, and that of its data on every call.
         return kept_last(self, scales.tolist(), lambda: self._products(kernel))
 
     def _products(self, kernel: Kernel) -> Tensor:
@@ -84,14 +83,14 @@ class GridAverages(Functionals):
 
 
 def grid_weights(nodes: PairNodes, sides: Sequence[int]) -> Tensor:
-    """Weights ``... x n x m1 x m2`` of the points of a grid.
+    """Return the weights ``... x n x m1 x m2`` of the points of a grid.
 
-    They are the averages of the Lagrange polynomials of the points, from the averages of Chebyshev
+    They are averages of the Lagrange polynomials of the points, computed from averages of Chebyshev
     polynomials.
 
     Args:
         nodes: Nodes and bounds in the space of the kernel.
-        sides: The numbers of points of the first column and of the second.
+        sides: Numbers of points of the first and of the second column.
     """
     lower, upper = nodes.bounds
     middle, half = (lower + upper) / 2, (upper - lower) / 2
@@ -104,25 +103,25 @@ def grid_weights(nodes: PairNodes, sides: Sequence[int]) -> Tensor:
 
 
 def side_of(half_width: float) -> int:
-    """Points of a column for a correlation that is right to 1e-9, as far as they are not too many.
+    """Return the number of points for correlations right to 1e-9, at most ``MOST_SIDE``.
 
     Args:
-        half_width: Of the column, in length-scales.
+        half_width: Half-width of the column, in length-scales.
     """
-    # In steps of half an octave: near length-scales share a grid.
+    # In steps of half an octave, so that similar length-scales share a grid.
     stepped = 2.0 ** (math.ceil(2 * math.log2(max(half_width, 1.0))) / 2)
     size: int = math.ceil(9 + 6 * stepped)
     return min(size, MOST_SIDE)
 
 
 def _correlation(points: Tensor, x: Tensor, lengthscale: Tensor) -> Tensor:
-    """Of ``m`` points of a column with others ``... x N``: ``... x m x N``."""
+    """Return correlations ``... x m x N`` of ``m`` points of a column with others ``... x N``."""
     distance = (points.unsqueeze(-1) - x.unsqueeze(-2)) / lengthscale
     return distance.square().mul(-0.5).exp()
 
 
 def _chebyshev(x: Tensor, weights: Tensor, count: int) -> Iterator[Tensor]:
-    """The first Chebyshev polynomials of ``x`` in ``[-1, 1]``, each times the weights."""
+    """Yield the first Chebyshev polynomials of ``x`` in ``[-1, 1]``, times the weights."""
     doubled, last, now = 2 * x, x * weights, weights
     for _ in range(count):
         yield now
@@ -131,13 +130,13 @@ def _chebyshev(x: Tensor, weights: Tensor, count: int) -> Iterator[Tensor]:
 
 @lru_cache(maxsize=32)
 def _unit_points(count: int) -> Tensor:
-    """Chebyshev points of the first kind, in ``[-1, 1]``."""
+    """Return the Chebyshev points of the first kind in ``[-1, 1]``."""
     return torch.from_numpy(np.cos((2 * np.arange(count) + 1) * np.pi / (2 * count)))
 
 
 @lru_cache(maxsize=32)
 def _lagrange(count: int) -> Tensor:
-    """Lagrange polynomials of these points as sums of Chebyshev ones, a column for each."""
+    """Return the Chebyshev coefficients of the points' Lagrange polynomials, one per column."""
     angles = (2 * np.arange(count) + 1) * np.pi / (2 * count)
     coefficients = np.cos(np.outer(np.arange(count), angles)) * 2 / count
     coefficients[0] /= 2

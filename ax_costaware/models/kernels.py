@@ -1,17 +1,16 @@
-r"""Kernels that are products over the input columns, that of independent arms, and correlations.
+r"""Kernels as plain tensors: product kernels, fixed ones, and correlations with cheap gradients.
 
-For a product kernel :math:`k(x, x') = s \prod_l k_l(x_l, x'_l)` the expectation over an
-independent random input factorises, and the part that belongs to the controlled inputs can be
-evaluated apart from the part that belongs to the random ones. Every one-dimensional factor used
-here is strictly positive, so the product is carried as a sum of logarithms and a mask selects
-columns: ``log_factor(x, z, mask)`` is :math:`\sum_l m_l \log k_l(x_l, z_l)`.
+For a product kernel :math:`k(x, x') = s \prod_l k_l(x_l, x'_l)` the expectation over independent
+uncontrolled inputs factorizes, so that the factors of controlled and of uncontrolled inputs are
+evaluated separately. All one-dimensional factors here are positive. The product is therefore a sum
+of logarithms, and a mask selects columns: ``log_factor(x, z, mask)`` is
+:math:`\sum_l m_l \log k_l(x_l, z_l)`.
 
-Recognised are ``RBFKernel`` (isotropic or ARD), ``CategoricalKernel``, any ``MaternKernel`` that
-acts on one column, and products and scalings of these: BoTorch's defaults and their mixed-input
-variants, as long as no sum of kernels is involved.
+``SeparableKernel`` reads ``RBFKernel`` (isotropic or ARD), ``CategoricalKernel``, any
+``MaternKernel`` on one column, and products and scalings of these: BoTorch's defaults and their
+mixed-input variants without sums of kernels.
 
-``correlation`` is that of a stationary kernel between points, with cheap gradients by the
-length-scales; ``FixedKernel`` is one whose hyperparameters stay.
+``correlation`` has cheap gradients by the length-scales. ``FixedKernel`` has fixed hyperparameters.
 """
 
 from __future__ import annotations
@@ -40,14 +39,14 @@ from ax_costaware.models.choice_kernel import ChoiceMaternKernel
 
 @dataclass(frozen=True)
 class SeparableKernel:
-    """A kernel that is a product over columns, with an output scale in front.
+    """Product of an output scale and kernels of single columns.
 
     Attributes:
-        outputscale: A scalar tensor, the prior variance.
-        inverse_lengthscale: A ``d``-tensor, the RBF part's inverse length-scales; zero for a
-            column that the RBF part does not read.
-        penalty: A ``d``-tensor, minus the log of the categorical factor of two different
-            values; zero for a column that is not categorical.
+        outputscale: Prior variance, a scalar tensor.
+        inverse_lengthscale: Inverse length-scales of the RBF factors, ``d``; zero for columns
+            without one.
+        penalty: Minus the log of the categorical factors of two different values, ``d``; zero for
+            columns that are not categorical.
         matern: ``(column, lengthscale, nu)`` of each one-dimensional Matern factor.
     """
 
@@ -65,8 +64,8 @@ class SeparableKernel:
             num_inputs: The number ``d`` of input columns.
 
         Returns:
-            The kernel's product form, detached from its parameters, or ``None`` where it is
-            not a product over columns of the kernels named above.
+            The product form, detached from its parameters; None if the kernel is not a product of
+            the kernels above.
         """
         if len(kernel.batch_shape) > 0:
             return None
@@ -81,10 +80,10 @@ class SeparableKernel:
     def _times(
         self, kernel: Kernel, columns: Tensor, selected: bool = False
     ) -> SeparableKernel | None:
-        """This product times ``kernel``, which reads ``columns`` of the input.
+        """Return this product times ``kernel`` on ``columns`` of the input.
 
-        ``selected`` says that ``columns`` are the kernel's active ones already: a ``ScaleKernel``
-        takes over the active columns of its base and does not select twice.
+        ``selected`` is True if ``columns`` are already the kernel's active ones: a ``ScaleKernel``
+        has the active columns of its base, which must not be selected twice.
         """
         if kernel.active_dims is not None and not selected:
             columns = columns[kernel.active_dims.cpu()]
@@ -112,20 +111,19 @@ class SeparableKernel:
         return None
 
     def log_factor(self, x: Tensor, z: Tensor, mask: Tensor) -> Tensor:
-        r"""The log of the product over the masked columns, without the output scale.
+        r"""Return the log of the product over the masked columns, without the output scale.
 
         Args:
-            x: A ``batch_shape x p x d``-tensor.
-            z: An ``n x d``- or ``batch_shape x n x d``-tensor.
-            mask: A ``batch_shape x p x d``- or ``d``-tensor of zeros and ones: the columns that
-                count.
+            x: Points ``batch_shape x p x d``.
+            z: Points ``n x d`` or ``batch_shape x n x d``.
+            mask: Mask of columns, ``batch_shape x p x d`` or ``d``, of zeros and ones.
 
         Returns:
-            A ``batch_shape x p x n``-tensor. Differentiable with respect to ``x``, except in
+            ``batch_shape x p x n`` logarithms, differentiable with respect to ``x``, except in
             categorical columns, where the kernel is piecewise constant.
         """
-        # Expanding the square turns the sum over columns into matrix products. Centring keeps
-        # the terms small, so that the cancellation costs no more than a few units of rounding.
+        # The expanded square turns the sum over columns into matrix products. Centering keeps the
+        # terms small, so that cancellation costs only a few units of rounding.
         centre = z.mean(dim=-2, keepdim=True)
         xs = (x - centre) * self.inverse_lengthscale
         zs = (z - centre) * self.inverse_lengthscale
@@ -152,7 +150,7 @@ class SeparableKernel:
 
 
 def _log_matern(distance: Tensor, nu: float) -> Tensor:
-    """Log of the Matern correlation at a distance in length-scales, ``nu`` in 1/2, 3/2, 5/2."""
+    """Return the log Matern correlation at distances in length-scales, ``nu`` in 1/2, 3/2, 5/2."""
     r = math.sqrt(2 * nu) * distance
     if nu == 0.5:
         return -r
@@ -162,13 +160,13 @@ def _log_matern(distance: Tensor, nu: float) -> Tensor:
 
 
 def squared_exponential(squares: Tensor) -> tuple[Tensor, Tensor]:
-    """The correlation at squared distances in length-scales, and its derivative by them."""
+    """Return the correlation at squared distances in length-scales, and its derivative."""
     correlation = squares.mul(-0.5).exp()
     return correlation, -0.5 * correlation
 
 
 def matern(squares: Tensor) -> tuple[Tensor, Tensor]:
-    """The same for smoothness 5/2."""
+    """Return the Matern-5/2 correlation at squared distances, and its derivative."""
     distances = squares.mul(5.0).sqrt_()
     slope = distances.neg().exp_()
     linear = distances.add_(1.0).mul_(slope)
@@ -176,7 +174,7 @@ def matern(squares: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class _Matern(torch.autograd.Function):
-    """``matern`` with its own derivative."""
+    """``matern`` as an autograd function."""
 
     @staticmethod
     def forward(ctx: Any, squares: Tensor) -> Tensor:
@@ -193,7 +191,7 @@ class _Matern(torch.autograd.Function):
 
 
 def matern_correlation(squares: Tensor) -> Tensor:
-    """Matern correlations of smoothness 5/2 at squared distances in length-scales."""
+    """Return Matern-5/2 correlations at squared distances in length-scales."""
     found: Tensor = _Matern.apply(squares)  # type: ignore[no-untyped-call]
     return found
 
@@ -204,7 +202,7 @@ class _SquaredDistances(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
         ctx.save_for_backward(a, b)
-        rows = a.flatten(0, -2) if b.ndim == 2 else a  # or ``b`` would be copied for each batch
+        rows = a.flatten(0, -2) if b.ndim == 2 else a  # cdist would copy ``b`` for each batch
         squares = torch.cdist(rows, b, compute_mode="donot_use_mm_for_euclid_dist").square_()
         return squares.unflatten(0, a.shape[:-1]) if b.ndim == 2 else squares
 
@@ -225,10 +223,10 @@ class _SquaredDistances(torch.autograd.Function):
 
 
 def squared_distances(a: Tensor, b: Tensor) -> Tensor:
-    """Squared distances ``... x p x q`` of points ``... x p x d`` from ``... x q x d``.
+    """Return squared distances ``... x p x q`` of points ``... x p x d`` from ``... x q x d``.
 
-    Each is a sum of squares. Where it is expanded into products, what cancels leaves so much noise
-    in variances near data, and in the logarithm of an improvement there, that line searches fail.
+    They are sums of squares. The expanded square loses digits: variances near data, and the log of
+    the improvement there, would be so noisy that line searches fail.
     """
     squares: Tensor = _SquaredDistances.apply(a, b)  # type: ignore[no-untyped-call]
     return squares
@@ -255,7 +253,7 @@ class FixedKernel:
         self._kernel = kernel
 
     def covariances(self, a: Tensor, b: Tensor) -> Tensor:
-        """Covariances of points, differentiable by them and not by hyperparameters.
+        """Return covariances of points, differentiable by points and not by hyperparameters.
 
         Args:
             a: ``... x p x d`` points.
@@ -278,7 +276,7 @@ class FixedKernel:
         return outputscale * matern_correlation(squares)
 
     def variances(self, points: Tensor) -> Tensor:
-        """The same of points ``... x d`` with themselves, ``...``."""
+        """Return prior variances ``...`` of points ``... x d``."""
         if self._parts:
             return torch.stack([part.variances(points) for part in self._parts]).sum(dim=0)
         if self._slopes is not None:
@@ -321,14 +319,13 @@ def _matern_of(kernel: Kernel) -> tuple[Tensor, Tensor] | None:
 def correlation(
     X: Tensor, lengthscale: Tensor, shape: Callable[[Tensor], tuple[Tensor, Tensor]]
 ) -> Tensor:
-    """Correlations of points, differentiable by the length-scales only.
+    """Return correlations of points, differentiable by the length-scales only.
 
-    The gradient takes products of matrices ``n x n`` and ``n x d``, and keeps no other ``n x n``
-    matrix than one.
+    The gradient needs products of matrices ``n x n`` and ``n x d``, and one saved ``n x n`` matrix.
 
     Args:
         X: ``n x d`` points.
-        lengthscale: One, or ``d``, of any shape.
+        lengthscale: One length-scale or ``d`` of them, of any shape.
         shape: ``squared_exponential`` or ``matern``.
 
     Returns:
@@ -339,7 +336,7 @@ def correlation(
 
 
 class _Correlation(torch.autograd.Function):
-    """The correlations of points ``n x d`` under a stationary kernel with length-scales."""
+    """Correlations of points ``n x d`` under a stationary kernel, as an autograd function."""
 
     @staticmethod
     def forward(
@@ -348,7 +345,7 @@ class _Correlation(torch.autograd.Function):
         lengthscale: Tensor,
         shape: Callable[[Tensor], tuple[Tensor, Tensor]],
     ) -> Tensor:
-        # From their middle, so that less cancels.
+        # Centering keeps the terms of the expanded square small.
         scaled = (X - X.mean(dim=0)) / lengthscale.reshape(-1)
         norms = scaled.square().sum(dim=-1)
         squares = torch.addmm(norms.unsqueeze(-1) + norms, scaled, scaled.mT, alpha=-2)

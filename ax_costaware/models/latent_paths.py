@@ -1,10 +1,9 @@
 """Sample paths of the function behind averages.
 
-They are by Matheron's rule: a path of the prior, a sum of random Fourier features, is corrected by
-what the data say against it (Wilson et al. 2020, "Efficiently Sampling Functions from Gaussian
-Process Posteriors", equation 12). The data are averages, so the path's averages are what is
-corrected: with independent columns they are products of one-dimensional sums, else sums over the
-nodes.
+Matheron's rule: a path of the prior, a sum of random Fourier features, is corrected by its
+residuals at the data (Wilson et al. 2020, "Efficiently Sampling Functions from Gaussian Process
+Posteriors", equation 12). The data are averages, so that residuals are those of the path's
+averages: products of one-dimensional sums for independent columns, else sums over nodes.
 """
 
 from __future__ import annotations
@@ -23,19 +22,19 @@ from ax_costaware.models.functionals import SharedAverages
 from ax_costaware.models.posterior import ExactPosterior
 
 NUM_FEATURES = 1024
-"""Random Fourier features of a path."""
+"""Number of random Fourier features of a path."""
 
 
 class LatentPaths:
     """Sample paths of the function behind averages, in the units of ``posterior``.
 
     Args:
-        posterior: The posterior of a ``ConditionalMeanProcess``.
-        num_paths: How many paths, ``S``.
-        seed: Seed of the draw; the global random state stays as it was.
+        posterior: Posterior of a ``ConditionalMeanProcess``.
+        num_paths: Number of paths, ``S``.
+        seed: Seed of the draw; the global random state does not change.
 
     Raises:
-        UnsupportedInputError: If the model is no ``ConditionalMeanProcess``, or BoTorch has no
+        UnsupportedInputError: If the model is not a ``ConditionalMeanProcess``, or BoTorch has no
             Fourier features for its kernel.
     """
 
@@ -67,7 +66,7 @@ class LatentPaths:
             self._all_weights = torch.cat([weights, corrections])
 
     def __call__(self, X: Tensor) -> Tensor:
-        """Values of the paths, differentiable.
+        """Return values of the paths, differentiable.
 
         Args:
             X: Points in raw units: ``b x d`` for all paths, or ``S x b x d``.
@@ -84,11 +83,11 @@ class LatentPaths:
         return self.posterior.factor.outcome(latent)
 
     def each_at(self, X: Tensor, path: Tensor) -> Tensor:
-        """The value of one path at each point, differentiable.
+        """Return the value of one path at each point, differentiable.
 
         Args:
             X: ``n x d`` points in raw units.
-            path: The number of the path for each, ``n``.
+            path: Index of the path of each point, ``n``.
 
         Returns:
             ``n`` values.
@@ -98,7 +97,7 @@ class LatentPaths:
         )
 
     def _everything(self, X: Tensor) -> Tensor:
-        """Features of the prior at ``n`` points, and covariances with the data."""
+        """Return features of the prior at ``n`` points, and covariances with the data."""
         points = self.posterior.functionals(X)
         prior = points.features(cast(Kernel, self.posterior.kernel), self._features)
         return torch.cat([prior, self.posterior.cross(points)], dim=-1)

@@ -1,4 +1,4 @@
-"""The scale on which an outcome is modeled: of order one, and larger is better."""
+"""Scale on which an outcome is modeled: of order one, and larger is better."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from torch import Tensor
 Values = TypeVar("Values", float, Tensor)
 
 _ROUNDING = 64
-"""In units of rounding of the largest outcome: a smaller standard deviation is taken for none."""
+"""Standard deviation below which outcomes count as equal, in rounding errors of the largest one."""
 
 
 @dataclass(frozen=True)
 class OutcomeScale:
-    """The map ``y -> sign * (y - location) / unit`` from an outcome in the user's unit.
+    """Map ``y -> sign * (y - location) / unit`` of an outcome in the user's unit.
 
     It is applied once, where outcomes become tensors. Models, acquisition functions and their
-    tolerances see the result; what is recorded and reported is mapped back.
+    tolerances are on the scale. Records and reports are mapped back.
     """
 
     location: float = 0.0
-    """The outcome that is zero on the scale."""
+    """Outcome that is zero on the scale."""
 
     unit: float = 1.0
     """Size of one on the scale, in the outcome's unit."""
 
     sign: float = 1.0
-    """-1 where smaller outcomes are better."""
+    """-1 if smaller outcomes are better."""
 
     @classmethod
     def of(cls, outcomes: Tensor, minimize: bool = False) -> OutcomeScale:
-        """Return the scale of zero mean and unit variance, as that of BoTorch's ``Standardize``.
+        """Return the scale of mean zero and variance one, as in BoTorch's ``Standardize``.
 
-        Outcomes that are equal, but for rounding, have the unit one.
+        Outcomes that are equal to rounding have the unit one.
 
         Args:
             outcomes: ``n`` or ``n x 1`` outcomes, at least one.
-            minimize: Whether smaller ones are better.
+            minimize: True if smaller values are better.
         """
         limits = torch.finfo(outcomes.dtype)
         spread = float(outcomes.std()) if outcomes.numel() > 1 else 0.0

@@ -1,4 +1,4 @@
-"""Functions of many rows whose gradients come with their values, for inner loops."""
+"""Functions of many rows that return their gradients with their values, for inner loops."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 
 from ax_costaware.models.factor import least
 
-# Rows times nodes times training points held at once: 2^19 doubles are 4 MiB, which stays in the
-# cache of one core and keeps the peak memory of a decision flat however many rows there are.
+# Largest product of rows, nodes and training points in memory: 2^19 doubles are 4 MiB, which fit
+# into the cache of one core and limit the peak memory of a decision.
 CHUNK_ELEMENTS = 2**19
 
-# Posterior variances below this share of the prior variance are rounding. It also bounds the
+# Part of the prior variance below which posterior variances are rounding errors. It also bounds the
 # gradient of the standard deviation at an observed point.
 MIN_RELATIVE_VARIANCE = 1e-12
 
@@ -23,13 +23,13 @@ MIN_RELATIVE_VARIANCE = 1e-12
 def rowwise(
     X: Tensor, function: Callable[[Tensor, bool], tuple[Tensor, Tensor | None]], step: int
 ) -> Tensor:
-    """A function of rows that computes its own gradient, ``step`` rows at a time.
+    """Evaluate a function of rows with its own gradient, ``step`` rows at a time.
 
     Args:
         X: ``p x d`` rows.
-        function: From rows, and whether a gradient is needed, to their values, one for each, and
-            the gradient of each with respect to its row.
-        step: Rows at a time, at least one.
+        function: Function of rows, and of a flag that asks for gradients, to a value per row, and
+            the gradient of each value with respect to its row.
+        step: Number of rows at a time, at least one.
 
     Returns:
         ``p`` values, differentiable once with respect to ``X``.
@@ -39,9 +39,9 @@ def rowwise(
 
 
 def in_chunks(X: Tensor, function: Callable[[Tensor], Tensor], step: int) -> Tensor:
-    """A differentiable function of rows, ``step`` rows at a time; see ``rowwise``.
+    """Evaluate a differentiable function of rows, ``step`` rows at a time; see ``rowwise``.
 
-    Autograd alone would keep what every chunk has computed until the last one is done.
+    Autograd alone would keep the intermediate results of all chunks.
     """
 
     def with_gradient(rows: Tensor, needs_gradient: bool) -> tuple[Tensor, Tensor | None]:
@@ -57,18 +57,18 @@ def in_chunks(X: Tensor, function: Callable[[Tensor], Tensor], step: int) -> Ten
 
 
 def remaining_variance(prior: Tensor, k: Tensor, matrix: Tensor) -> Tensor:
-    """Return posterior variances ``prior - k' A k``, kept above rounding.
+    """Return posterior variances ``prior - k' A k``, clamped above rounding errors.
 
     Args:
         prior: Prior variances, ``p`` or a scalar.
         k: ``p x n`` covariances with the data.
-        matrix: ``A``, a symmetric ``n x n`` matrix, of which no gradient is taken.
+        matrix: ``A``, a symmetric ``n x n`` matrix without a gradient.
     """
     return left_of(prior, rowwise(k, quadratic_form(matrix), max(1, len(k))))
 
 
 def quadratic_form(matrix: Tensor) -> Callable[[Tensor, bool], tuple[Tensor, Tensor | None]]:
-    """``k' A k`` of rows ``k`` with a symmetric ``n x n`` matrix ``A``: for ``rowwise``."""
+    """Return ``k' A k`` as a function of rows ``k`` for ``rowwise``; ``A`` is symmetric."""
 
     def form(rows: Tensor, needs_gradient: bool) -> tuple[Tensor, Tensor | None]:
         product = rows @ matrix
@@ -78,7 +78,7 @@ def quadratic_form(matrix: Tensor) -> Callable[[Tensor, bool], tuple[Tensor, Ten
 
 
 def left_of(prior: Tensor, explained: Tensor) -> Tensor:
-    """Return prior variances less their explained part, kept above rounding."""
+    """Return prior variances minus their explained part, clamped above rounding errors."""
     smallest = (MIN_RELATIVE_VARIANCE * prior.detach()).clamp_min(least(prior))
     return torch.maximum(prior - explained, smallest)
 

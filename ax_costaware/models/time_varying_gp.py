@@ -1,13 +1,12 @@
-r"""A GP over inputs and time, for a function that drifts.
+r"""Gaussian process over inputs and time, for a function that drifts.
 
 .. math:: k((x, t), (x', t')) = k(x, x') \, (1 - \epsilon)^{|t - t'| / 2}
           = k(x, x') \, \exp(-\tfrac{1}{2} r |t - t'|), \qquad r = -\log(1 - \epsilon)
 
 (Bogunovic, Scarlett and Cevher 2016, "Time-Varying Gaussian Process Bandit Optimization", equation
-5). Between rounds the function keeps the share :math:`\sqrt{1 - \epsilon}` of itself and is renewed
-by the rest. An observation counts less the older it is, and where nothing is measured the posterior
-goes back to the prior. Time is in whatever unit the inputs have, and the forgetting rate
-:math:`\epsilon` is per unit of time; rounds are the usual one.
+5). From one round to the next the function has the autocorrelation :math:`\sqrt{1 - \epsilon}`. The
+weight of an observation falls with its age, and without new ones the posterior returns to the
+prior. The forgetting rate :math:`\epsilon` is per unit of time, usually a round.
 """
 
 from __future__ import annotations
@@ -33,25 +32,25 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.models.configurable_gp import ConfigurableGP, search_by_logarithms
 
 PRIOR_FORGETTING = 0.01
-"""Median of the prior: the forgetting rate of one step. Published experiments have .001 to .05."""
+"""Prior median of the forgetting rate of one step. Published experiments use 0.001 to 0.05."""
 
 PRIOR_SCALE = math.sqrt(3)
-"""Standard deviation of the log rate under the prior: 95 % of it lies within a factor of 30."""
+"""Prior standard deviation of the log rate: 95 % of the rates are within a factor of 30."""
 
 
 class ForgettingKernel(Kernel):  # type: ignore[misc]
-    r"""Correlation of a function with itself after some time.
+    r"""Autocorrelation of a function over time.
 
-    The parameter is :math:`\log r`, in which rates of all magnitudes are alike and tiny ones keep
-    their digits. Its prior is normal; a change of the unit of time shifts it and nothing else.
+    The parameter is :math:`\log r`, so that tiny rates keep their digits. Its prior is normal, and
+    a change of the unit of time only shifts it.
 
     Args:
-        forgetting: The forgetting rate :math:`\epsilon` per unit of time, in (0, 1), which is then
-            no parameter; ``None`` for a parameter to be fitted.
-        step: The usual time between neighbouring observations, in the unit of the inputs. The
-            prior's median, where the parameter also starts, forgets 1 % in one step.
-        batch_shape: Of the forgetting rates.
-        active_dims: The column of the inputs that is time; needed where there are several.
+        forgetting: Forgetting rate :math:`\epsilon` per unit of time, in (0, 1), which is then
+            fixed; None to fit it.
+        step: Usual time between successive observations, in the unit of the inputs. The prior's
+            median, which is the initial value, forgets 1 % in one step.
+        batch_shape: Batch shape of the forgetting rates.
+        active_dims: Column of the inputs that is the time; needed if there are several columns.
 
     Raises:
         InputError: If ``forgetting`` is not in (0, 1) or ``step`` is not > 0.
@@ -73,7 +72,7 @@ class ForgettingKernel(Kernel):  # type: ignore[misc]
         shape = (*self.batch_shape, 1, 1)
         if forgetting is not None:
             number = number_between_zero_and_one(forgetting, "forgetting")
-            # In double precision whatever the default is: it is given, and not to be rounded.
+            # In double precision for any default dtype, so that a given rate is not rounded.
             raw = _to_raw(torch.full(shape, number, dtype=torch.double))
             self.register_buffer("raw_forgetting", raw)
             return
@@ -86,7 +85,7 @@ class ForgettingKernel(Kernel):  # type: ignore[misc]
 
     @property
     def forgetting(self) -> Tensor:
-        r"""The forgetting rate :math:`\epsilon` per unit of time, ``batch_shape x 1 x 1``."""
+        r"""Forgetting rate :math:`\epsilon` per unit of time, ``batch_shape x 1 x 1``."""
         return _to_forgetting(self.raw_forgetting)
 
     @forgetting.setter
@@ -99,7 +98,7 @@ class ForgettingKernel(Kernel):  # type: ignore[misc]
         self.initialize(raw_forgetting=_to_raw(value).to(self.raw_forgetting))
 
     def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any) -> Tensor:
-        """The correlations of the times ``... x n x 1`` and ``... x m x 1``.
+        """Return correlations of times ``... x n x 1`` and ``... x m x 1``.
 
         Raises:
             InputError: If the inputs have more than one column.
@@ -109,14 +108,14 @@ class ForgettingKernel(Kernel):  # type: ignore[misc]
                 f"The inputs have {x1.shape[-1]} columns; the kernel takes one, the time:"
                 " name it by active_dims."
             )
-        # Not by way of squared distances, which cancel where times are large.
+        # Not by squared distances, which lose digits for large times.
         rate: Tensor = 0.5 * self.raw_forgetting.to(x1).exp()
         if diag:
             return (-rate.squeeze(-1) * (x1 - x2).abs().squeeze(-1)).exp()
         return (-rate * (x1 - x2.mT).abs()).exp()
 
 
-# Functions of the module rather than lambdas: a model with them can be pickled.
+# Module-level functions instead of lambdas, so that the model can be pickled.
 def _to_forgetting(raw: Tensor) -> Tensor:
     return -torch.expm1(-raw.exp())
 
@@ -134,29 +133,26 @@ def _set_raw(kernel: ForgettingKernel, value: Tensor) -> None:
 
 
 class TimeVaryingGP(ConfigurableGP):
-    """A ``SingleTaskGP`` whose last input column is time.
-
-    What is not given is fitted by the marginal likelihood, as for any BoTorch model.
+    """``SingleTaskGP`` whose last input column is the time.
 
     Args:
-        train_X: ``batch_shape x n x (d + 1)`` inputs; the last column is time in its own unit, such
-            as rounds, in which the forgetting rate is meant.
+        train_X: ``batch_shape x n x (d + 1)`` inputs; the last column is the time, in the unit of
+            the forgetting rate, such as rounds.
         train_Y: ``batch_shape x n x m`` outcomes.
         train_Yvar: Known noise variances, of the shape and in the squared unit of ``train_Y``.
-        covar_module: The kernel over the first ``d`` columns. By default a Matern 5/2 kernel with
-            a length-scale per column and BoTorch's dimension-scaled prior, which takes inputs in
-            the unit cube. A kernel that names no columns of its own is restricted to the first
-            ``d``, by its ``active_dims``.
-        forgetting: The forgetting rate per unit of time, in (0, 1); ``None`` fits it.
-        noise: Variance of the observation noise after the outcome transform; ``None`` fits it.
-        mean_module: The prior mean over all ``d + 1`` columns; a constant by default.
+        covar_module: Kernel over the first ``d`` columns. By default a Matern 5/2 kernel with a
+            length-scale per column and BoTorch's dimension-scaled prior for inputs in the unit
+            cube. A kernel without ``active_dims`` is restricted to the first ``d`` columns.
+        forgetting: Forgetting rate per unit of time, in (0, 1); None to fit it.
+        noise: Variance of the observation noise after the outcome transform; None to fit it.
+        mean_module: Prior mean over all ``d + 1`` columns; a constant by default.
         outcome_transform: Applied to the outcomes; ``Standardize`` by default.
-        input_transform: Applied to the inputs; it has to leave the time as it is.
+        input_transform: Applied to the inputs; it must not change the time.
 
     Raises:
-        InputError: If there is no column beside the time, ``forgetting`` is not in (0, 1) or
-            ``noise`` not > 0, the noise is given twice, the input transform changes the time, or
-            the kernel takes all ``d + 1`` columns.
+        InputError: If there is no column besides the time, ``forgetting`` is not in (0, 1),
+            ``noise`` is not > 0 or is given with ``train_Yvar``, the input transform changes the
+            time, or the kernel has all ``d + 1`` columns.
     """
 
     def __init__(
@@ -214,7 +210,7 @@ class TimeVaryingGP(ConfigurableGP):
         )
         if covar_module is None:
             search_by_logarithms(self)
-            # Which dimension of a parameter is the outcome's, for ``subset_output``.
+            # Dimension of the outcomes in each parameter, for ``subset_output``.
             self._subset_batch_dict = {
                 "mean_module.raw_constant": -1,
                 "covar_module.kernels.0.raw_lengthscale": -3,
@@ -224,22 +220,22 @@ class TimeVaryingGP(ConfigurableGP):
 
     @property
     def spatial_kernel(self) -> Kernel:
-        """The kernel over the columns beside the time, after the input transform."""
+        """Kernel over all columns but the time, after the input transform."""
         kernel: Kernel = self.covar_module.kernels[0]
         return kernel
 
     @property
     def forgetting_kernel(self) -> ForgettingKernel:
-        """The kernel over the time."""
+        """Kernel over the time."""
         kernel: ForgettingKernel = self.covar_module.kernels[1]
         return kernel
 
 
 def known_noise(noise: float, batch_shape: torch.Size | None = None) -> GaussianLikelihood:
-    """A likelihood whose noise variance model fitting leaves as it is."""
+    """Return a likelihood with a fixed noise variance."""
     variance = positive_number(noise, "noise")
-    # The default constraint would refuse less than 1e-4, and a bound is in single precision. In
-    # double until the model takes over its data's: the number is given, and not to be rounded.
+    # The default constraint would refuse less than 1e-4, and its bound is in single precision. In
+    # double, so that a given variance is not rounded before the model casts it to its dtype.
     constraint = Positive(transform=None)
     likelihood = GaussianLikelihood(
         noise_constraint=constraint, batch_shape=batch_shape or torch.Size()
@@ -250,7 +246,7 @@ def known_noise(noise: float, batch_shape: torch.Size | None = None) -> Gaussian
 
 
 def _restrict(kernel: Kernel, d: int) -> None:
-    """Have a kernel read the first ``d`` columns, unless it names its own."""
+    """Restrict a kernel to the first ``d`` columns, unless it has its own."""
     for part in kernel.modules():
         if isinstance(part, Kernel) and part.ard_num_dims == d + 1:
             raise InputError(
