@@ -209,7 +209,7 @@ def _by_pairs(left: Tensor, w: Tensor, right: Tensor, z: Tensor) -> Tensor:
 
 
 def averaged(nodes: Tensor, weights: Tensor, frequencies: Tensor, amplitudes: Tensor) -> Tensor:
-    """Return features ``... x n x 2M`` of averages in one column: their products are covariances."""
+    """Return features ``... x n x 2M`` of averages in a column: their products are covariances."""
     angles = nodes.unsqueeze(-1) * frequencies
     w, root = weights.unsqueeze(-2), amplitudes.sqrt()
     parts = [(w @ part).squeeze(-2) * root for part in (angles.cos(), angles.sin())]

@@ -1,4 +1,4 @@
-"""The joint law of a sample: rows of past values, weighted by how close they are."""
+"""Joint distribution of a sample: rows of past values with kernel weights."""
 
 from __future__ import annotations
 
@@ -27,49 +27,47 @@ from ax_costaware.laws.marginals import Marginal, RawValue
 from ax_costaware.laws.quadrature import uniforms
 
 MAX_ROWS = 512
-"""The most rows that are nodes where something of the law is controlled."""
+"""Largest number of rows that are nodes if an input is controlled."""
 
 _CONSTANT = 1e-12
-"""A column whose standard deviation is below this share of its size does not order the rows."""
+"""Standard deviation, relative to its size, below which a column counts as constant."""
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class JointEmpirical(JointLaw):
-    r"""Inputs that go together as they did in a sample; numbers, strings and booleans.
+    r"""Joint empirical distribution of numbers, strings and booleans.
 
-    Where nothing of the law is controlled, each row has the same probability. Where something is,
-    a row's weight is a normal kernel of its distance from the controlled values (Nadaraya 1964;
-    Watson 1964), so the other inputs follow their law given what is controlled:
+    If no input is controlled, all rows have the same probability. Otherwise the weight of a row is
+    a normal kernel of its distance from the controlled values (Nadaraya 1964; Watson 1964):
 
     .. math:: w_i(x) \propto \exp\Bigl(-\tfrac{1}{2} \sum_l (x_l - x_{il})^2 / h_l^2\Bigr)
 
-    Distances are those of the model's space, so a log-scaled parameter counts on the log scale,
-    and a choice by its one-hot columns. The bandwidth is Scott's (1992, *Multivariate Density
-    Estimation*): ``h_l = s_l n^(-1/(c+4))`` with the standard deviation ``s_l`` of the column and
-    ``c`` controlled inputs. A column of one value does not count.
+    Distances are in the model's space: on a log scale for a log-scaled parameter, and by one-hot
+    columns for a choice. The bandwidth is Scott's (1992, *Multivariate Density Estimation*):
+    ``h_l = s_l n^(-1/(c+4))`` with the standard deviation ``s_l`` of the column and ``c``
+    controlled inputs. Constant columns are ignored.
 
-    The kernel smooths over ``h``, which matters where inputs nearly determine each other: of 200
-    rows around a line, with noise of 0.3, 0.1 and 0.05 of the range, the distribution given one
-    input is 1.04, 1.4 and 2.1 times as wide as the true one. ``GaussianCopula`` does not smooth.
-    Far from all rows the nearest ones count alone. Of more than 512 rows, a seeded choice of 512 is
-    used.
+    The kernel smooths over ``h``, which matters if inputs nearly determine each other. For 200 rows
+    around a line, with noise of 0.3, 0.1 and 0.05 of the range, the distribution given one input is
+    1.04, 1.4 and 2.1 times as wide as the true one. ``GaussianCopula`` does not smooth. Far from
+    all rows, the nearest ones have all the weight. Of more than 512 rows, 512 seeded ones are used.
 
     Controlling an input counts as observing it; see the module ``ax_costaware.laws.joint.law``.
     """
 
     frame: tuple[tuple[str, Column], ...]
-    """Pairs of a name and its values, in the order given."""
+    """Pairs of a name and its values, in the given order."""
 
     def __init__(self, frame: Any) -> None:
-        """The law of a sample.
+        """Make the distribution of a sample.
 
         Args:
-            frame: A data frame, or a mapping from names to values; one row for each observation of
-                all the inputs together.
+            frame: A data frame, or a mapping from names to values, with one row per joint
+                observation of all inputs.
 
         Raises:
-            InputError: For values that are missing, mixed or not finite, columns of different
-                lengths, names that are no distinct strings, or fewer than 10 rows.
+            InputError: If values are missing, mixed or not finite, columns differ in length, names
+                are not distinct strings, or there are fewer than 10 rows.
         """
         set_fields(self, frame=columns_of(frame))
 
@@ -83,7 +81,7 @@ class JointEmpirical(JointLaw):
 
     @property
     def num_rows(self) -> int:
-        """The size of the sample."""
+        """Size of the sample."""
         return len(self.frame[0][1])
 
     @override
@@ -94,7 +92,7 @@ class JointEmpirical(JointLaw):
     def cdf_given(
         self, name: str, value: RawValue, given: Mapping[str, RawValue]
     ) -> tuple[float, float]:
-        """See ``JointLaw.cdf_given``; distances are those of the raw values here."""
+        """See ``JointLaw.cdf_given``; distances are those of raw values."""
         (found,) = self.cdfs_given(name, [value], given)
         return found
 
@@ -138,7 +136,7 @@ class JointEmpirical(JointLaw):
     def _rows_at(self, names: Sequence[str], u: Tensor) -> list[dict[str, RawValue]]:
         if not names:
             return [{} for _ in u]
-        # Sobol points are spread evenly: so are the rows that they pick in this order.
+        # Evenly spread Sobol points pick evenly spread rows in this order.
         places = (u[:, 0] * self.num_rows).long().clamp_max(self.num_rows - 1)
         return self._rows(names, self._order()[places])
 
@@ -155,8 +153,8 @@ class JointEmpirical(JointLaw):
         rows = self._rows(rest, order)
         copies = 1
         if place.independent:
-            # Each row meets several values of the independent inputs, since only the rows near
-            # a point count; consecutive Sobol points, a power of two of them, are spread evenly.
+            # Each row is combined with several values of the independent inputs, since only rows
+            # near a point have weight. A power of two of consecutive Sobol points is spread evenly.
             while 2 * copies * len(rows) <= MAX_ROWS:
                 copies *= 2
             u = uniforms(len(place.independent), copies * len(rows), place.seed)
@@ -166,7 +164,7 @@ class JointEmpirical(JointLaw):
         held = place.columns_of(controlled)
 
         def near_rows(points: Tensor) -> tuple[Tensor, Tensor]:
-            """Rows as nodes, weighted by how close they are to the point."""
+            """Return rows as nodes, with kernel weights of their distances from the points."""
             weights = _kernel_weights(points[:, columns], centers, bandwidth)
             return at_points(base, points, held), weights.repeat_interleave(copies, -1) / copies
 
@@ -177,7 +175,7 @@ class JointEmpirical(JointLaw):
         return dict(self.frame)[name]
 
     def _coded(self, names: Sequence[str]) -> Tensor:
-        """Columns as ``n x c`` numbers, none for no names."""
+        """Return columns as ``n x c`` numbers; ``c`` is zero without names."""
         columns = [self._column(name) for name in names]
         codes = [_codes(column, column[0])[0] for column in columns]
         return torch.cat([torch.empty(self.num_rows, 0, dtype=torch.double), *codes], dim=-1)
@@ -187,7 +185,7 @@ class JointEmpirical(JointLaw):
         return [{name: columns[name][i] for name in names} for i in order.tolist()]
 
     def _order(self) -> Tensor:
-        """The rows along the first principal component, so that neighbours are alike."""
+        """Return the order of rows along the first principal component: neighbors are similar."""
         codes = self._coded(self.names)
         centered = codes - codes.mean(dim=0)
         size = codes.abs().amax(dim=0)
@@ -199,11 +197,11 @@ class JointEmpirical(JointLaw):
 
 
 def _bandwidth(rows: Tensor, num_inputs: int) -> Tensor:
-    """Return Scott's bandwidth of each column of ``n x c`` rows; infinite for one that is constant.
+    """Return Scott's bandwidth of each column of ``n x c`` rows; infinite for a constant one.
 
     Args:
-        rows: The columns given, ``n x c``.
-        num_inputs: Number of inputs that these stand for; a choice may have several columns.
+        rows: Columns of the given inputs, ``n x c``.
+        num_inputs: Number of these inputs; a choice may have several columns.
     """
     std = rows.std(dim=0)
     counts = std > _CONSTANT * rows.abs().amax(dim=0)
@@ -217,7 +215,7 @@ def _kernel_weights(points: Tensor, rows: Tensor, bandwidth: Tensor) -> Tensor:
 
 
 def _codes(column: Column, value: RawValue) -> tuple[Tensor, Tensor]:
-    """A column and a value as ``n x c`` and ``1 x c`` numbers: strings become one-hot."""
+    """Return a column and a value as ``n x c`` and ``1 x c`` numbers: strings become one-hot."""
     items = [*column, value]
     if isinstance(value, str):
         kinds = sorted(set(column))
@@ -229,7 +227,7 @@ def _codes(column: Column, value: RawValue) -> tuple[Tensor, Tensor]:
 
 
 def _like(value: Any, column: Column, name: str) -> RawValue:
-    """``value`` of the column's kind.
+    """Return ``value``, checked to be of the column's kind.
 
     Raises:
         InputError: If it is of another kind.

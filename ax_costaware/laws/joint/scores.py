@@ -1,7 +1,7 @@
-"""Normal scores of inputs: from model coordinates to scores, back, and given each other.
+"""Normal scores of inputs: maps to model coordinates, and conditional draws.
 
-The score of an input ``X`` with distribution function ``F`` is ``Phi^-1(F(X))``. An input with
-finitely many values has an interval of scores for each of them.
+The score of an input ``X`` with distribution function ``F`` is ``Phi^-1(F(X))``. A discrete input
+has an interval of scores for each of its values.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from torch.special import log_ndtr, ndtr, ndtri
 from ax_costaware.laws.marginals import Discrete, Empirical, Learned, Marginal, RawValue
 
 Place: TypeAlias = Callable[[Sequence[RawValue]], Tensor]
-"""Model coordinates ``n x c`` of ``n`` raw values of one input."""
+"""Function from ``n`` raw values of one input to model coordinates ``n x c``."""
 
 _TABLE_SIZE = 1025
 _TABLE_REACH = 6.0
-"""Scores of the table of a continuous law: beyond lies a probability of 2e-9."""
+"""Largest tabulated score of a continuous distribution; the probability beyond is 2e-9."""
 
 _GIVEN_REACH = 4.0
-"""A value given among the furthest 3e-5 of its law counts as the last before: the bounds of an
-input would have infinite scores, and drag all the others to their bounds."""
+"""Largest score of a given value, at the outer 3e-5 of its distribution. The bounds of an input
+would have infinite scores, and move all other inputs to their bounds."""
 
 _EDGE = 9.0
-"""Stands for an infinite score; the probability beyond is 1e-19."""
+"""Score instead of infinity; the probability beyond is 1e-19."""
 
 _LEAST_PROBABILITY = 1e-290
-"""Quantiles below are those of this one, before they are moved into their bounds."""
+"""Smallest probability of which a quantile is computed, before it is clamped to its bounds."""
 
 _LEAST_LOG_GAP = 1e-14
-"""Bounds are at least this far apart, relative to the probability beyond them."""
+"""Smallest distance of bounds, relative to the probability beyond them."""
 
 _LEAST_GAP = 1e-12
-"""Coordinates that are closer, relative to their range, are the same."""
+"""Distance of coordinates, relative to their range, below which they are equal."""
 
 
 @dataclass(frozen=True, eq=False)
 class SmoothScores:
-    """A monotone, piecewise linear map between scores and the one model coordinate of an input."""
+    """Monotone, piecewise linear map between scores and the one model coordinate of an input."""
 
     scores: Tensor
     """``K`` increasing scores."""
@@ -53,10 +53,10 @@ class SmoothScores:
     """``K`` model coordinates, monotone."""
 
     block: int = 1
-    """Number of neighbours averaged to one knot of ``score``: slopes between samples are noisy."""
+    """Number of neighbors averaged to a knot of ``score``: slopes between samples are noisy."""
 
     def place(self, z: Tensor) -> Tensor:
-        """Coordinates of scores of any shape, with one more dimension of size one."""
+        """Return coordinates of scores of any shape, with one more dimension of size one."""
         return interpolate(z, self.scores, self.coordinates).unsqueeze(-1)
 
     def draw(self, mean: Tensor, scale: Tensor, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -69,22 +69,22 @@ class SmoothScores:
         return (self.score(x).unsqueeze(-1) - mean) / scale, torch.zeros_like(mean)
 
     def score(self, x: Tensor) -> Tensor:
-        """Scores ``p`` of coordinates ``p x 1``, cut off at the furthest that counts."""
+        """Return scores ``p`` of coordinates ``p x 1``, clamped at ``_GIVEN_REACH``."""
         return interpolate(x[:, 0], *self._known)
 
     @cached_property
     def _known(self) -> tuple[Tensor, Tensor]:
-        """Increasing coordinates whose scores are known, and these."""
+        """Increasing coordinates, and their scores."""
         keep = self.scores.abs() <= max(_GIVEN_REACH, float(self.scores.abs().min()))
         scores, places = self.scores[keep], self.coordinates[keep]
         if len(places) > 1 and places[-1] < places[0]:
             scores, places = scores.flip(0), places.flip(0)
         if self.block > 1:
-            # The first and the last stay by themselves, so that the range is kept.
+            # The first and the last knot are not averaged, so that the range stays.
             blocks = 1 + torch.arange(-1, len(places) - 1) // self.block
             blocks[-1] = blocks[-2] + 1
             scores, places = _means(scores, blocks), _means(places, blocks)
-        # Equal coordinates, those of an atom or of a rounded bound, have their mean score.
+        # Equal coordinates, of an atom or of a rounded bound, have their mean score.
         gap = _LEAST_GAP * float(places[-1] - places[0])
         group = torch.cat([places.new_zeros(1), (places.diff() > gap).double()]).cumsum(0).long()
         return _means(places, group), _means(scores, group)
@@ -92,28 +92,28 @@ class SmoothScores:
 
 @dataclass(frozen=True, eq=False)
 class StepScores:
-    """The intervals of scores of an input with finitely many values."""
+    """Intervals of scores of a discrete input."""
 
     places: Tensor
     """Model coordinates ``k x c`` of the values, in increasing order of the values."""
 
     shares: Tensor
-    """Their ``k`` probabilities."""
+    """Probabilities of the values, ``k``."""
 
     @property
     def cumulative(self) -> Tensor:
-        """The distribution function at each value."""
+        """Distribution function at each value."""
         total = self.shares.cumsum(dim=0)
         return total / total[-1]
 
     @property
     def edges(self) -> Tensor:
-        """``k + 1`` scores; the i-th value has those between the i-th and the next."""
+        """Edges of the intervals, ``k + 1`` scores."""
         inner = ndtri(self.cumulative[:-1]).clamp(-_EDGE, _EDGE)
         return torch.cat([inner.new_tensor([-_EDGE]), inner, inner.new_tensor([_EDGE])])
 
     def draw(self, mean: Tensor, scale: Tensor, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """See ``ScoreMap``: each uniform number picks a value, and its place within it."""
+        """See ``ScoreMap``: each uniform number selects a value, and a score in its interval."""
         cumulative, edges = self.cumulative, self.edges
         index = torch.searchsorted(cumulative, u.contiguous()).clamp_max(len(cumulative) - 1)
         share = (u - (cumulative[index] - self.shares[index])) / self.shares[index]
@@ -131,7 +131,7 @@ class StepScores:
         return cut_normal(lower, upper, u)
 
     def bounds(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The interval of scores at coordinates ``p x c``: between values, one between theirs."""
+        """Return the interval of scores at coordinates ``p x c``, interpolated between values."""
         edges = self.edges
         if self.places.shape[-1] > 1 or len(self.places) == 1:
             nearest = (x.detach().unsqueeze(-2) - self.places).square().sum(-1).argmin(dim=-1)
@@ -144,25 +144,27 @@ class StepScores:
 
 
 ScoreMap: TypeAlias = SmoothScores | StepScores
-"""The score of an input is normal with a ``mean`` and a ``scale``, and its error standard normal.
+"""Map between the score of an input, ``mean + scale * error`` with a standard normal error, and its
+model coordinates.
 
-``draw`` gives model coordinates ``p x m x c`` by uniform numbers ``m``, their errors, and the
-log-ratios of the law to the draws; ``error`` gives the errors behind coordinates ``p x c``, drawn
-by uniform numbers where these only bound them, and the log-weights of the draws.
+- ``draw`` returns model coordinates ``p x m x c`` by uniform numbers ``m``, their errors, and log
+  importance ratios.
+- ``error`` returns the errors of coordinates ``p x c``, and log weights. If coordinates determine
+  an interval only, errors are drawn by uniform numbers.
 """
 
 
 def score_map(law: Marginal, place: Place) -> ScoreMap:
-    """Between scores and model coordinates of one input.
+    """Return the map between scores and model coordinates of one input.
 
-    A ``Discrete`` law, and a sample in which most values occur several times, have steps. The
-    quantiles of another sample are joined by lines at their middle ranks, so that they have a
-    gradient; to score a given value, blocks of ``sqrt(n)`` of them are averaged.
-    A continuous law is tabulated at 1025 scores from -6 to 6.
+    - ``Discrete`` distributions, and samples in which most values are repeated, have steps.
+    - Quantiles of other samples are interpolated linearly at their middle ranks, so that they have
+      a gradient. For the score of a given value, blocks of ``sqrt(n)`` of them are averaged.
+    - Continuous distributions are tabulated at 1025 scores from -6 to 6.
 
     Args:
-        law: A law on numbers.
-        place: Model coordinates of raw values; of several columns where a choice is one-hot.
+        law: A marginal on numbers.
+        place: Function from raw values to model coordinates; several columns for a one-hot choice.
     """
     atoms = _atoms(law)
     if atoms is None:
@@ -185,7 +187,7 @@ def _atoms(law: Marginal) -> tuple[Tensor, Tensor] | None:
 
 
 def interpolate(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
-    """Linear interpolation between increasing knots, constant beyond; differentiable in ``x``."""
+    """Interpolate linearly between increasing knots, constant beyond; differentiable in ``x``."""
     if len(knots) == 1:
         return values[0] + 0.0 * x
     right = torch.searchsorted(knots, x.detach().contiguous(), right=True)
@@ -196,20 +198,20 @@ def interpolate(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
 
 
 def _means(values: Tensor, groups: Tensor) -> Tensor:
-    """The mean of each group, for groups numbered in increasing order."""
+    """Return the mean of each group, for groups numbered in increasing order."""
     return torch.bincount(groups, weights=values) / torch.bincount(groups)
 
 
 def cut_normal(lower: Tensor, upper: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """Quantile ``v`` of a standard normal within bounds, and the log-probability of these.
+    """Return quantile ``v`` of a truncated standard normal, and the log probability of the bounds.
 
-    Differentiable in the bounds, and accurate however far out they are.
+    Both are differentiable in the bounds, and accurate far in the tails.
     """
-    # In the right half, the mirror image, whose probabilities have all digits.
+    # The right half is mirrored, since probabilities near one lose digits.
     flip = lower + upper > 0
     low, high = torch.where(flip, -upper, lower), torch.where(flip, -lower, upper)
     share = torch.where(flip, 1.0 - v, v)
-    # Not ndtr, which has lost its digits by a score of -8.
+    # By log_ndtr, since the difference of ndtr has no digits in the tails.
     log_low, log_high = log_ndtr(low), log_ndtr(high)
     gap = (log_low - log_high).clamp_max(-_LEAST_LOG_GAP)
     log_probability = log_high + torch.log(-torch.expm1(gap))
@@ -222,21 +224,21 @@ def cut_normal(lower: Tensor, upper: Tensor, v: Tensor) -> tuple[Tensor, Tensor]
 def errors_given(
     maps: Sequence[ScoreMap], x: Sequence[Tensor], factor: Tensor, u: Tensor
 ) -> tuple[Tensor, Tensor]:
-    r"""The standard normal errors behind given inputs, one by one.
+    r"""Return the standard normal errors of given inputs, one by one.
 
     Scores are ``L e`` with the Cholesky factor ``L`` of their correlation. A value of a continuous
-    law fixes its error. One of a law with steps bounds it, and is drawn within, which weights the
-    draw by the probability of the bounds: the simulator of Geweke, Hajivassiliou and Keane
-    (Hajivassiliou, McFadden and Ruud 1996).
+    input determines its error. A value of a discrete input determines an interval, from which the
+    error is drawn, with the probability of the interval as its weight: the simulator of Geweke,
+    Hajivassiliou and Keane (Hajivassiliou, McFadden and Ruud 1996).
 
     Args:
-        maps: The maps of the ``g`` inputs.
+        maps: Maps of the ``g`` inputs.
         x: Their coordinates, each ``p x c``.
         factor: Cholesky factor, of at least ``g`` rows and columns.
-        u: Uniform numbers ``m x g``, used for laws with steps.
+        u: Uniform numbers ``m x g``, for discrete inputs.
 
     Returns:
-        Errors ``p x m x g``, and log-weights ``p x m``.
+        Errors ``p x m x g``, and log weights ``p x m``.
     """
     log_weights = x[0].new_zeros(len(x[0]), len(u))
     errors: list[Tensor] = []
@@ -249,7 +251,7 @@ def errors_given(
 
 
 def conditional_mean(errors: Sequence[Tensor], factor: Tensor, k: int, like: Tensor) -> Tensor:
-    """Mean of the k-th score given the errors before it, in the shape of ``like``."""
+    """Return the mean of the k-th score given the errors before it, in the shape of ``like``."""
     mean = torch.zeros_like(like)
     for j, error in enumerate(errors[:k]):
         mean = mean + factor[k, j] * error

@@ -1,13 +1,14 @@
-r"""Laws on an interval, in the raw units of the parameter: uniform ones, and cut-off normal ones.
+r"""Uniform and truncated normal distributions, in the raw units of the parameter.
 
 The random inputs of Tay et al. 2023, *Bayesian Optimization with Cost-varying Variable Subsets*,
-section 5, follow the latter, with the variance of the law *after* truncation given (0.02, 0.04 or
-0.08 on the unit interval); ``TruncatedNormal.from_variance`` takes that. Its moments and quadrature
-rules come from a fine Gauss-Legendre discretisation of the density relative to its maximum, which
-keeps all digits however far out in a tail the interval lies.
+section 5, are truncated normal, with a given variance *after* truncation (0.02, 0.04 or 0.08 on the
+unit interval): see ``TruncatedNormal.from_variance``. Moments and quadrature rules come from a fine
+Gauss-Legendre discretization of the density relative to its maximum, which keeps all digits far in
+the tails.
 
-Its distribution function and quantiles are those of ``scipy.stats.truncnorm``: exact to 1e-8 of the
-law's own spread where the interval is up to 40 ``std`` from ``mean``, and to 1e-3 at a million.
+The distribution function and quantiles are those of ``scipy.stats.truncnorm``. Relative to the
+standard deviation after truncation they are exact to 1e-8 for an interval up to 40 ``std`` from
+``mean``, and to 1e-3 at a million.
 """
 
 from __future__ import annotations
@@ -37,33 +38,33 @@ from ax_costaware.laws.quadrature import gauss_legendre, gauss_rule
 from ax_costaware.laws.tables import Array
 
 _LOG_RANGE = 40.0
-"""The discretisation covers where the log-density is within this of its maximum: e^-40 is 4e-18."""
+"""Range of the log density, below its maximum, that the discretization covers: e^-40 is 4e-18."""
 
 _FINE_NODES = 200
-"""Nodes of the discretisation beyond twice those of the rule: they integrate ``exp(-40 s^2)`` on
-``[-1, 1]``, the density at its narrowest, to rounding."""
+"""Nodes of the discretization, besides twice those of the rule. They integrate ``exp(-40 s^2)`` on
+``[-1, 1]``, the narrowest density, to rounding."""
 
 _LEAST_STD, _LARGEST_STD = 1e-9, 1e6
-"""Range of ``std`` in widths of the interval. The law is a point below, and uniform above."""
+"""Range of ``std`` in widths of the interval: a point below, and uniform above, to rounding."""
 
 _FURTHEST_MEAN = 1e6
-"""Largest distance of ``mean`` from the interval, in ``std``. The law is a point beyond."""
+"""Largest distance of ``mean`` from the interval, in ``std``: a point beyond, to rounding."""
 
 
 # Slots make the fields attributes of the class, so that they implement the abstract bounds.
 @dataclass(frozen=True, slots=True)
 class Uniform(Marginal):
-    """The uniform law on ``[lower, upper]``.
+    """Uniform distribution on ``[lower, upper]``.
 
     Raises:
         InputError: Unless ``lower < upper`` are finite numbers.
     """
 
     lower: float
-    """Least value."""
+    """Smallest value."""
 
     upper: float
-    """Greatest value."""
+    """Largest value."""
 
     def __post_init__(self) -> None:
         lower, upper = interval(self.lower, self.upper)
@@ -96,27 +97,27 @@ class Uniform(Marginal):
 
 @dataclass(frozen=True, slots=True)
 class TruncatedNormal(Marginal):
-    """The law of ``N(mean, std^2)`` given that it falls in ``[lower, upper]``.
+    """Normal distribution ``N(mean, std^2)``, truncated to ``[lower, upper]``.
 
-    ``mean`` may lie outside the interval. ``expectation`` and ``variance`` are those of the law
-    after the cut.
+    ``mean`` may be outside of the interval. ``expectation`` and ``variance`` are those after
+    truncation.
 
     Raises:
-        InputError: Unless all are finite numbers with ``std > 0`` and ``lower < upper``; and for a
-            law that is a point or uniform to rounding.
+        InputError: Unless all are finite numbers with ``std > 0`` and ``lower < upper``; or if the
+            distribution is a point or uniform to rounding.
     """
 
     mean: float
-    """Mean of the normal law before it is cut off."""
+    """Mean before truncation."""
 
     std: float
-    """Standard deviation of the normal law before it is cut off."""
+    """Standard deviation before truncation."""
 
     lower: float
-    """Least value."""
+    """Smallest value."""
 
     upper: float
-    """Greatest value."""
+    """Largest value."""
 
     def __post_init__(self) -> None:
         lower, upper = interval(self.lower, self.upper)
@@ -128,20 +129,20 @@ class TruncatedNormal(Marginal):
     def from_variance(
         cls, mean: float, variance: float, lower: float, upper: float
     ) -> TruncatedNormal:
-        """The law with a given variance *after* it is cut off.
+        """Make a distribution with a given variance *after* truncation.
 
         Args:
-            mean: Mean of the normal law before it is cut off.
-            variance: Variance of the truncated law, below that of the uniform law on the interval,
-                ``(upper - lower)^2 / 12``, which is its limit for a large ``std``.
-            lower: Least value.
-            upper: Greatest value.
+            mean: Mean before truncation.
+            variance: Variance after truncation, below ``(upper - lower)^2 / 12``, that of the
+                uniform distribution, which is the limit for a large ``std``.
+            lower: Smallest value.
+            upper: Largest value.
 
         Returns:
-            The law whose ``std`` is solved for.
+            The distribution, whose ``std`` is solved for.
 
         Raises:
-            InputError: As the constructor, and for a variance that no ``std`` attains.
+            InputError: As in the constructor, or if no ``std`` has the variance.
         """
         target = positive_number(variance, "variance")
         location = finite_number(mean, "mean")
@@ -194,7 +195,7 @@ class TruncatedNormal(Marginal):
     def icdf(self, u: Tensor) -> Tensor:
         p = unit_interval(u).detach().cpu().double().numpy()
         x = np.clip(truncnorm.ppf(p, *self._standard), self.lower, self.upper)
-        # Its ends are rounded, and may lie within what is next to them.
+        # SciPy rounds the quantiles of 0 and 1, which may lie inside of the bounds.
         x = np.where(p == 0, self.lower, np.where(p == 1, self.upper, x))
         return torch.as_tensor(x).to(u)
 
@@ -204,7 +205,7 @@ class TruncatedNormal(Marginal):
 
     @property
     def _standard(self) -> tuple[float, float, float, float]:
-        """The arguments of ``truncnorm``."""
+        """Arguments of ``truncnorm``."""
         lower, upper = (self.lower - self.mean) / self.std, (self.upper - self.mean) / self.std
         return lower, upper, self.mean, self.std
 
@@ -230,7 +231,7 @@ class TruncatedNormal(Marginal):
 
 @lru_cache(maxsize=64)
 def _rule(law: TruncatedNormal, size: int) -> tuple[Array, Array]:
-    """Nodes and weights, kept for the next decision, which asks for the same."""
+    """Return nodes and weights, cached since every decision needs the same ones."""
     offsets, masses = law._discretisation(2 * size + _FINE_NODES)
     nodes, weights = gauss_rule(offsets, masses, size)
     return np.clip(law._mode + nodes, law.lower, law.upper), weights
@@ -239,10 +240,10 @@ def _rule(law: TruncatedNormal, size: int) -> tuple[Array, Array]:
 def _discretise(
     mean: float, std: float, lower: float, upper: float, size: int
 ) -> tuple[Array, Array]:
-    """Points as offsets from the mode of the truncated law, and masses that sum to one."""
+    """Return offsets of points from the mode after truncation, and masses that sum to one."""
     mode = min(max(mean, lower), upper)
     shift = mode - mean
-    # The furthest offset with t^2 + 2 |shift| t <= 2 _LOG_RANGE std^2, without cancellation.
+    # Largest offset with t^2 + 2 |shift| t <= 2 _LOG_RANGE std^2, without cancellation.
     reach = 2 * _LOG_RANGE * std**2
     reach = reach / (abs(shift) + math.sqrt(shift**2 + reach))
     low, high = max(lower - mode, -reach), min(upper - mode, reach)
