@@ -110,8 +110,8 @@ class InputLawAnalysis(MethodAnalysis[ControlSets]):
             return reason
         # The tests are slow with many inputs, so only the card runs them.
         _, recent = realized_before_and_since(run.trials, run.method, self.last)
-        chance = {name for trial in recent for name in trial.chance}
-        return None if chance & run.method.laws.keys() else NO_INPUTS
+        uncontrolled = {name for trial in recent for name in trial.uncontrolled}
+        return None if uncontrolled & run.method.laws.keys() else NO_INPUTS
 
     def _card(self, run: Run[ControlSets]) -> AnalysisCard:
         report = input_fit(run.client, self.last, self.significance)
@@ -184,7 +184,7 @@ def _panel(
 ) -> InputPanel:
     """Return the panel of an input; its distribution is averaged over the tested trials."""
     name = fit.name
-    mine = [trial for trial in trials if name in trial.chance]
+    mine = [trial for trial in trials if name in trial.uncontrolled]
     tested, values = mine[len(mine) - fit.n :], values_of(name, mine)
     indices = [trial.trial_index for trial in mine]
     panel = partial(InputPanel, fit, name not in report.disagreeing, indices, values)

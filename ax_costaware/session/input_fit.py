@@ -30,8 +30,8 @@ from ax_costaware.laws.input_fit import (
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.learned import (
     RealizedInputs,
-    chances_of,
     condition_of,
+    conditional_cdf,
     learned_from,
     realized_inputs,
     values_of,
@@ -131,8 +131,8 @@ def input_fit(
     earlier, recent = realized_before_and_since(
         past_trials(session.experiment, method), method, last
     )
-    chance = {name for trial in recent for name in trial.chance} & method.laws.keys()
-    names = [name for name in session.experiment.search_space.parameters if name in chance]
+    uncontrolled = {name for trial in recent for name in trial.uncontrolled} & method.laws.keys()
+    names = [name for name in session.experiment.search_space.parameters if name in uncontrolled]
     trials = (*earlier, *recent)
     laws = {name: learned_from(method.laws[name], values_of(name, trials)) for name in names}
     return InputFitReport(
@@ -177,8 +177,8 @@ def _fit(
     values = values_of(name, recent)
     law, joint, seed = method.laws[name], method.joint, method.seed
     if joint is not None and name in joint.names:
-        mine = [trial for trial in recent if name in trial.chance]
-        bounds = [chances_of(name, trial, joint) for trial in mine]
+        mine = [trial for trial in recent if name in trial.uncontrolled]
+        bounds = [conditional_cdf(name, trial, joint) for trial in mine]
         size = joint.num_rows if isinstance(joint, JointEmpirical) else None
         fit = conditional_fit_of(name, values, bounds, law, seed, size)
         if not any(condition_of(trial, joint) for trial in mine):

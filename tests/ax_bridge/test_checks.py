@@ -128,7 +128,7 @@ def test_user_errors(change: dict[str, Any], message: str) -> None:
         ({"objective": "y + 2*z"}, r"several metrics, \['y', 'z'\]"),
         (
             {"outcome_constraints": ["z <= 1"], "rule": UnknownCosts()},
-            r"rule=UnknownCosts\(.*\) with outcome constraints z <= 1: what it compares",
+            r"rule=UnknownCosts\(.*\) with outcome constraints z <= 1: it compares",
         ),
         ({"outcome_constraints": ["z >= 0.9 * baseline"]}, "z .* is relative to a baseline"),
         ({"outcome_constraints": ["z + 2*w <= 1"]}, "is of several metrics: expected one metric"),

@@ -1,4 +1,4 @@
-"""The control-set method: which inputs a trial sets, and to which values.
+"""The control-set method: the inputs that a trial controls, and their values.
 
 UCB-CVS of Tay et al. 2023, "Bayesian Optimization with Cost-varying Variable Subsets" (NeurIPS),
 a variant of Hoang et al. 2025 for unknown costs, and by default a rule of this package. Costs and
@@ -68,7 +68,7 @@ from ax_costaware.methods.control_sets.values import ControlSetValues
 from ax_costaware.space.parameters import Row
 
 _NODES_OF_FAILED = 8
-"""Points that stand for one failed trial."""
+"""Nodes that represent one failed trial."""
 
 ACQUISITIONS = ("ucb", "ei", "ts")
 """Values of ``acquisition``: upper confidence bound, expected improvement, Thompson sampling."""
@@ -76,7 +76,7 @@ ACQUISITIONS = ("ucb", "ei", "ts")
 
 @dataclass(frozen=True)
 class ControlSets(Method):
-    """What the control-set strategy was asked to do.
+    """Expected acquisition values of control sets, compared by a rule.
 
     Raises:
         InputError: On construction, when a field has a value that the method cannot use.
@@ -98,32 +98,32 @@ class ControlSets(Method):
     """Distribution of each input where a trial does not control it, in raw units, by name."""
 
     rule: ControlSetRule | None = None
-    """How a control set is chosen; None: the one whose value above the worst is largest per unit of
-    its expected cost. Values are chosen by a declared cost that depends on them, too, where the
-    rule divides by cost, as ``LargestValuePerCost`` does."""
+    """Rule that chooses a control set; None: the largest value above the worst one per unit of
+    expected cost. If the rule divides by cost, as ``LargestValuePerCost`` does, a declared cost
+    that depends on the values also enters their choice."""
 
     beta: float | TheoreticalBeta = 2.0
     """Weight of the standard deviation in the upper confidence bound."""
 
     acquisition: str = "ucb"
-    """What is maximised in expectation: one of ``ACQUISITIONS``."""
+    """Acquisition function that is maximised in expectation: one of ``ACQUISITIONS``."""
 
     initial_control_sets: tuple[str, ...] = ()
     """Names of the control sets that the initial design cycles through; empty for the cheapest, or
     for all of them where a cost is unknown or depends on the values that are set."""
 
     num_nodes: int = 128
-    """Number of quasi-random nodes that stand for the joint law of the uncontrolled inputs."""
+    """Number of quasi-random nodes of the joint distribution of the uncontrolled inputs."""
 
     joint: JointLaw | None = None
-    """Joint law of inputs that depend on each other; they are not among ``marginals``."""
+    """Joint distribution of dependent inputs; they are not among ``marginals``."""
 
     switching_cost: SwitchingCost | None = None
-    """What it costs, on top, to set parameters otherwise than in the trial before."""
+    """Additional cost of settings that differ from the previous trial."""
 
     lmbda: float | None = None
-    """What one unit of cost is worth, in units of the objective: when further trials are not worth
-    their cost, there are none. None: only the budget ends a run."""
+    """Value of one unit of cost, in units of the objective. The run ends when further trials are
+    not worth their cost. None: only the budget ends a run."""
 
     def __post_init__(self) -> None:
         check_fields(self, lmbda=optional(positive_number))
@@ -146,7 +146,7 @@ class ControlSets(Method):
         self.check_costs_of(ControlSets, "control_sets", *others)
         super().__post_init__()
         if self.rule is None:
-            # An improvement is counted from what is in hand, whatever the worst is.
+            # An improvement is relative to the incumbent, so the worst value does not matter.
             above = "zero" if self.acquisition == "ei" else "worst"
             set_fields(self, rule=LargestValuePerCost(above))
         if not isinstance(self.beta, TheoreticalBeta):
@@ -159,11 +159,11 @@ class ControlSets(Method):
         check_rule(self)
 
     def candidates(self) -> tuple[ControlSet, ...]:
-        """The control sets, as declared."""
+        """Return the control sets, as declared."""
         return self.control_sets
 
     def control_set_of(self, trial: PastTrial) -> ControlSet:
-        """The control set that the trial names.
+        """Return the control set that the trial names.
 
         Raises:
             InputError: If it names none, or one that the method does not have.
@@ -172,7 +172,7 @@ class ControlSets(Method):
         return self.control_set(one_of(trial.parameters.get(CONTROL_SET), what, self.names))
 
     def cost_at(self, parameters: Row) -> float | None:
-        """Cost of a trial's control set, at the values that it sets; None if it is unknown.
+        """Return the cost of a trial's control set at its values; None if it is unknown.
 
         Raises:
             InputError: If the cost is no finite number > 0 there.
@@ -187,46 +187,51 @@ class ControlSets(Method):
         return tuple(partial(_of_control_set, self._own_cost, name) for name in self.names)
 
     def cost_in(self, control_set: ControlSet, values: Row) -> float | None:
-        """Cost of a trial of a control set at the values that it sets; None if it is unknown."""
+        """Return the cost of a control set at the values that it sets; None if it is unknown."""
         return self.cost_at({**values, CONTROL_SET: control_set.name})
 
     @property
     def least_costs(self) -> list[float]:
-        """Least cost of each control set, as far as that is known without an experiment."""
+        """Least known cost of each control set, without an experiment."""
         return [
             cost if isinstance(cost, float) else s.fixed_cost
             for s, cost in zip(self.control_sets, self.declared_costs, strict=True)
         ]
 
     def trial_costs(self, problem: Problem) -> CostModel:
-        """Expected costs of the control sets, see ``ExpectedCosts``."""
+        """Return the expected costs of the control sets, see ``ExpectedCosts``."""
         return QuerySpace(problem, self).costs
 
     def cost_by_others(
         self, control_set: str | None, reported: Mapping[str | None, Sequence[float]]
     ) -> float | None:
-        """The expected cost of the control set, see ``expected_costs``."""
+        """Return the expected cost of the control set, see ``expected_costs``."""
         return self.expected_costs(reported)[self.names.index(str(control_set))]
 
     def group_of(self, parameters: Row) -> str:
-        """A trial is spent on its control set."""
+        """Return the group of a trial: its control set."""
         return str(parameters[CONTROL_SET])
 
     def expected_costs(
         self, reported: Mapping[str | None, Sequence[float]]
     ) -> tuple[float | None, ...]:
-        """What a trial of each control set costs on average, in declared order.
+        """Return the average cost of a trial of each control set, in declared order.
 
-        The declared cost; else the mean of its reported costs; else the mean of the other control
-        sets that one of these is known of, but no less than its known part; else its known part;
-        None where that is zero, and for a declared cost that depends on the values that are set.
+        It is the first of these that is known:
+
+        1. the declared cost,
+        2. the mean of its reported costs,
+        3. the mean of the known costs of the other control sets, at least its fixed part,
+        4. its fixed part, if that is positive.
+
+        None if none is known, and for a declared cost that depends on the values that are set.
 
         Args:
             reported: Reported costs, by the name of the control set.
         """
         known = [cost if isinstance(cost, float) else None for cost in self.declared_costs]
         for i, s in enumerate(self.control_sets):
-            # Less than the known part is what no trial of it can cost, see ``costs_to_learn_from``.
+            # Reports below the fixed part are impossible, see ``costs_to_learn_from``.
             costs = [cost for cost in reported.get(s.name, ()) if cost > s.fixed_cost]
             if s.cost is None and costs:
                 known[i] = fmean(costs)
@@ -239,11 +244,11 @@ class ControlSets(Method):
 
     @property
     def learns_costs(self) -> bool:
-        """Whether the cost of any control set is unknown."""
+        """True if the cost of any control set is unknown."""
         return any(control_set.cost is None for control_set in self.control_sets)
 
     def control_set(self, name: str) -> ControlSet:
-        """The control set of that name.
+        """Return the control set of a name.
 
         Raises:
             InputError: If there is none.
@@ -252,7 +257,7 @@ class ControlSets(Method):
         return self.control_sets[self.names.index(name)]
 
     def index_of(self, parameters: Row) -> int:
-        """Place of the control set that a parameterization names, in declared order.
+        """Return the index of the control set that a parameterization names, in declared order.
 
         Raises:
             InputError: If there is none of that name.
@@ -261,17 +266,17 @@ class ControlSets(Method):
 
     @cached_property
     def laws(self) -> dict[str, Marginal]:
-        """The law of each input on its own, by name: the marginals, and those of ``joint``."""
+        """Marginal distribution of each input, by name, including those of ``joint``."""
         if self.joint is None:
             return self.marginals
         return {**self.marginals, **{n: self.joint.marginal(n) for n in self.joint.names}}
 
     @cached_property
     def problem_digest(self) -> str:
-        """Stands for the control sets and the laws of the inputs, in a record of a decision."""
+        """Digest of the control sets and of the inputs' distributions, for records of decisions."""
         laws = [*sorted(self.marginals.items()), ("joint", self.joint)]
         values = [
-            # A law prints itself in short.
+            # The repr of a distribution is shortened, so take its fields.
             (name, type(law).__name__, astuple(law) if is_dataclass(law) else repr(law))
             for name, law in laws
         ]
@@ -283,7 +288,7 @@ class ControlSets(Method):
         return [control_set.name for control_set in self.control_sets]
 
     def reserved(self, problem: Problem, initial: bool) -> list[float]:
-        """What the undelivered decisions are expected to cost: at their values, if by the model."""
+        """Return the expected costs of the undelivered decisions."""
         costs, rows, found = QuerySpace(problem, self).costs, problem.earlier_in_batch, []
         for row, point in zip(rows, problem.space.encode(rows), strict=True):
             place, cost = self.index_of(row), self.cost_at(row)
@@ -295,11 +300,10 @@ class ControlSets(Method):
         return found
 
     def num_payable(self, problem: Problem, initial: bool) -> int:
-        """Trials that can be paid whatever control sets they use; at least one.
+        """Return the number of trials that the budget pays for with any control sets, at least one.
 
-        Where costs are learned they are certain as far as costs are: as expected, or, for what is
-        to be reserved for a trial, as large as any reported. Before anything is known of costs
-        there is no limit.
+        A learned cost counts as expected; what is reserved for a trial counts as the largest
+        report. Before any cost is known there is no limit.
         """
         state = self.budget_state(problem, initial)
         if self.budget is None or state.limit is None:
@@ -317,35 +321,35 @@ class ControlSets(Method):
         if not payable:
             return NO_LIMIT if open_sets else 1
         change = 0.0 if self.switching_cost is None else self.switching_cost.most
-        dearest = max(cost for _, cost in open_sets) + change
-        # After j trials at most j * dearest is gone, and the cheapest must still fit.
+        largest_cost = max(cost for _, cost in open_sets) + change
+        # After j trials at most j * largest_cost is spent, and the cheapest must still fit.
         left = state.remaining or 0.0
-        return 1 + max(0, math.floor((left - min(payable) - change) / dearest + 1e-9))
+        return 1 + max(0, math.floor((left - min(payable) - change) / largest_cost + 1e-9))
 
     def groups(self) -> list[str]:
-        """The control sets, as declared."""
+        """Return the names of the control sets, as declared."""
         return self.names
 
     def warnings(self) -> list[str]:
-        """That the rule explores more than the budget allows."""
+        """Return a warning if the rule explores more than the budget allows."""
         rule, budget = self.rule, self.budget
         assert rule is not None
         costs = self.least_costs
         own = rule.exploration_cost(costs)
         if budget is None or own is None:
             return []
-        # Exploring as often as the paper does presumes a budget of many times the dearest.
+        # The paper's numbers of exploring trials presume a budget of many times the largest cost.
         exploration = own + self.initial_cost(costs)
         if exploration + max(costs) <= budget:
             return []
         return [
             f"rule={rule!r} explores for {exploration:g} (initial trials included) of "
-            f"budget={budget:g}, which leaves no trial of the dearest control set: pass a rule "
-            "that explores less, such as ExploreThenCommit.adaptive(scale=1.0)."
+            f"budget={budget:g}, which leaves no trial of the most expensive control set: pass a "
+            "rule that explores less, such as ExploreThenCommit.adaptive(scale=1.0)."
         ]
 
     def check(self, problem: Problem) -> None:
-        """Refuse parameters and laws that do not fit, or a trial whose cost is missing."""
+        """Refuse parameters and distributions that do not fit, and trials without a cost."""
         check_control_sets_fit(problem, self)
         check_declared_costs(problem, self)
         control_sets_of(problem.trials, self)
@@ -354,35 +358,40 @@ class ControlSets(Method):
         check_constraints(problem, self)
 
     def not_learned(self, problem: Problem) -> list[int]:
-        """Trials that run, and have an outcome before they say what they left to chance was."""
+        """Return running trials with an outcome but without all values of uncontrolled inputs."""
         return [trial.index for trial, _ in without_realized(problem, self) if trial.is_live]
 
     def left_out(self, problem: Problem) -> list[str]:
-        """Costs that are learned from no more, see ``costs_left_out``, and such outcomes."""
+        """Return messages about costs and outcomes that the models leave out."""
         running = self.not_learned(problem)
-        said = f"The outcomes of trials {running} wait until these have said what was realised."
+        waiting = (
+            f"The outcomes of trials {running} are left out until the realized values of their "
+            "uncontrolled inputs are reported."
+        )
         costs = costs_left_out(no_more_than_switching_costs(problem.trials, self))
-        return [*costs, said] if running else costs
+        return [*costs, waiting] if running else costs
 
     def check_outcomes(self, problem: Problem) -> None:
-        """Refuse laws that do not fit, and trials that do not say what they left to chance was."""
+        """Refuse distributions that do not fit, and trials that lack uncontrolled inputs."""
         check_control_sets_fit(problem, self)
         check_realized(problem, self)
 
     def initial(self, problem: Problem) -> Decision | Stop:
-        """The next trial of the initial design, see ``initial_trial``."""
+        """Return the next trial of the initial design, see ``initial_trial``."""
         return initial_trial(problem, self)
 
     def decide(self, problem: Problem) -> Decision | Stop:
-        """The control set and the values of the next trial, by the rule."""
+        """Return the control set and the values of the next trial, by the rule."""
         return choose(problem, self)
 
     def recommend(self, problem: Problem) -> list[Best]:
-        """What each control set can do best in expectation under the fitted model, best first.
+        """Return the best query of each control set by its posterior expectation, best first.
 
-        Those that are feasible come first, then the others by how likely they are to be. Of fixed
-        parameters those that some control set controls are set, so that control sets without them
-        are left out. The others are known: the expectation is given their values.
+        Feasible queries come first, then the others by their probability of being feasible.
+
+        A parameter that the caller fixes is controlled if some control set controls it; control
+        sets without it are left out. Any other fixed parameter is known, and the expectation is
+        conditional on its value.
         """
         method = self._given(problem)
         open_sets = allowed_sets(problem, method.control_sets)
@@ -392,7 +401,7 @@ class ControlSets(Method):
             points, log_feasibility = values.best_feasible()
             means = space.expectations(points, every)[0]
         else:
-            # Of a flat mean it is what is surest.
+            # If the mean is constant, take the queries of least variance.
             acquisition = "lower" if is_flat(values.means()) else "mean"
             seed = decision_seed(self.seed, len(problem.trials))
             optima = space.search(every, acquisition, seed, held=problem.held)
@@ -420,7 +429,7 @@ class ControlSets(Method):
         return found
 
     def _given(self, problem: Problem) -> ControlSets:
-        """Return the method where what is known is controlled, as if every control set set it."""
+        """Return the method with known inputs added to the parameters of every control set."""
         controlled = {name for s in self.control_sets for name in s.parameters}
         known = problem.fixed.keys() - {CONTROL_SET, *problem.disabled, *controlled}
         if not known:
@@ -429,47 +438,47 @@ class ControlSets(Method):
         return replace(self, control_sets=tuple(more))
 
     def log_feasibility(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
-        """As for any method, of the expectation over what a trial leaves to chance."""
+        """Return the log probability that expectations over uncontrolled inputs are feasible."""
         points, places = problem.space.encode(rows), [self.index_of(row) for row in rows]
         return QuerySpace(problem, self).log_feasibility(points, places)
 
     def expected(self, problem: Problem, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
-        """Posterior mean and variance of the expectation over what a trial leaves to chance.
+        """Return posterior mean and variance of the expectation over the uncontrolled inputs.
 
-        A trial's realised point is not what the arm would give again, so it is judged by that.
+        Repeating an arm would not repeat its realized point, so the expectation is what counts.
         """
         points, places = problem.space.encode(rows), [self.index_of(row) for row in rows]
         return problem.scale.moments(*QuerySpace(problem, self).expectations(points, places))
 
     def is_deployable(self, problem: Problem, inputs: Row) -> bool:
-        """Return whether the values that a trial's control set sets lie in the search space."""
+        """True if the values that a trial's control set sets lie in the search space."""
         controlled = self.control_sets[self.index_of(inputs)].parameters
         return problem.space.admits({**inputs, **problem.fixed}, controlled)
 
     def may_repeat(self, problem: Problem, parameters: Row) -> bool:
-        """A trial that leaves inputs to chance is no other one's repeat."""
+        """True if a trial has uncontrolled inputs, so that another one is no exact repeat."""
         controlled = self.control_sets[self.index_of(parameters)].parameters
         return not problem.space.columns.keys() <= set(controlled)
 
     def failed_points(self, problem: Problem) -> Tensor:
-        """A few points of the law of each failed trial, which left some of its inputs to chance."""
+        """Return a few nodes of the distribution of each failed trial's inputs."""
         few, found = min(self.num_nodes, _NODES_OF_FAILED), []
         space = QuerySpace(problem, replace(self, num_nodes=few))
         for trial, point in zip(problem.failed, super().failed_points(problem), strict=True):
             place = self.index_of(trial.parameters)
             count = few if set(self.laws) - set(self.control_sets[place].parameters) else 1
             nodes, weights = space.nodes_of(point, place)
-            # Rows of a sample are more, and count by how near they are.
+            # A joint sample has more nodes, with weights: take quantiles of the weights.
             parts = (torch.arange(count).to(weights) + 0.5) / count
             found.append(nodes[torch.searchsorted(weights.cumsum(0), parts)])
         return torch.cat(found)
 
     def initial_cost(self, least: Sequence[float], after: int = -1) -> float:
-        """Return what the initial trials are charged together, at least.
+        """Return the least cost of all initial trials.
 
         Args:
-            least: What a trial of each control set costs at least.
-            after: Only those after this one count, by their number from 0.
+            least: Least cost of a trial of each control set.
+            after: Number, from 0, of the trial after which to count; -1 for all.
         """
         if not self.charge_initial:
             return 0.0

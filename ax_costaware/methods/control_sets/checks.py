@@ -1,4 +1,4 @@
-"""Checks of the arguments of the control-set method, and of whether they fit an experiment."""
+"""Checks of the arguments of the control-set method, alone and against an experiment."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ if TYPE_CHECKING:
     from ax_costaware.methods.control_sets import ControlSets
 
 CONTROL_SET = "control_set"
-"""Name of the string choice parameter that says which inputs a trial controls."""
+"""Name of the string choice parameter for the control set of a trial."""
 
 _HAVE_RUN = ("COMPLETED", "EARLY_STOPPED")
 
 _TOLERANCE = 1e-9
-"""How far a marginal may pass a bound, relative to the parameter's range: rounding only."""
+"""Relative excess of a marginal over a bound of its parameter that is rounding only."""
 
 
-_NUM_LOOKS = 8
-"""Nodes, and draws, for which a law is asked beforehand."""
+_NUM_CHECKED = 8
+"""Nodes and draws at which a marginal is checked."""
 
 
 def check_control_sets_fit(problem: Problem, method: ControlSets) -> None:
-    """Check the parameters of an experiment against the control sets and the laws of the inputs.
+    """Check the parameters of an experiment against the control sets and distributions.
 
     Raises:
         InputError: If the search space lacks something, or the marginals do not fit it.
@@ -69,15 +69,15 @@ def check_control_sets_fit(problem: Problem, method: ControlSets) -> None:
             if left and len(left) < len(weights):
                 raise InputError(
                     f"a parameter constraint reads {list(weights)}, of which control set "
-                    f"{control_set.name!r} leaves {left} to chance: nobody can keep to it. "
-                    "Expected constraints on inputs that are set together, or left together."
+                    f"{control_set.name!r} does not control {left}, so that it cannot be met. "
+                    "Expected constraints on inputs that are controlled together."
                 )
         for equality in problem.space.equalities:
             left = [n for n in equality[0] if n in free and n not in control_set.parameters]
             if left:
                 raise InputError(
                     f"equality constraint {shown(equality)!r}: control set {control_set.name!r} "
-                    f"leaves {left} to chance, so that it would not hold. Expected equality "
+                    f"does not control {left}, so that it cannot be met. Expected equality "
                     "constraints on inputs that every control set sets."
                 )
         for name in control_set.parameters:
@@ -99,7 +99,7 @@ def check_control_sets_fit(problem: Problem, method: ControlSets) -> None:
                 f"{name!r}, which is no free parameter of the experiment: expected names out of "
                 f"{sorted(free)}."
             )
-    # Once trials were chosen the laws have been asked for what they answer.
+    # Distributions were checked in detail before the first trial.
     is_new = not any(trial.record for trial in problem.trials)
     for parameter in free.values():
         _check_law(parameter, method, is_new)
@@ -118,25 +118,25 @@ def check_declared_costs(problem: Problem, method: ControlSets) -> None:
             check_cost(problem, cost)
             least[i] = cost_range(problem, cost)[0]
     is_new = not any(trial.record for trial in problem.trials)
-    # What the caller fixes holds for one trial.
+    # Parameters that the caller fixes hold for one trial only, so they do not count.
     if is_new and problem.fixed.keys() <= {*problem.disabled}:
         check_budget(method, least)
 
 
 def check_realized(problem: Problem, method: ControlSets) -> None:
-    """Check that every trial with an outcome says what the inputs were that it left to chance.
+    """Check that every trial with an outcome has the realized values of its uncontrolled inputs.
 
     A trial that the user attached has the values of its arm.
 
     Raises:
-        InputError: If one does not, as after Ax's own ``complete_trial``.
+        InputError: If values are missing, as after Ax's own ``complete_trial``.
     """
     for trial, missing in without_realized(problem, method):
         if trial.status in _HAVE_RUN:
             ended = trial.status.lower().replace("_", " ")
             raise InputError(
-                f"trial {trial.index} was {ended} without the values of {missing}, which it left "
-                "to chance, so that its outcome would be taken for that of their nominal values. "
+                f"trial {trial.index} was {ended} without the values of {missing}, which it does "
+                "not control, so that its outcome would count as that of their nominal values. "
                 f"Add them, with ax_costaware.complete_trial(client, {trial.index}, realized="
                 f"{{{missing[0]!r}: ...}}), and complete other trials by that function, with "
                 "realized=... and their outcome."
@@ -146,7 +146,7 @@ def check_realized(problem: Problem, method: ControlSets) -> None:
 def without_realized(
     problem: Problem, method: ControlSets
 ) -> Iterator[tuple[PastTrial, list[str]]]:
-    """Trials with an outcome that do not say all that they left to chance, and what they lack."""
+    """Yield trials with an outcome that lack values of uncontrolled inputs, with these inputs."""
     for trial in problem.trials:
         if trial.outcome is not None and trial.record and not trial.has_failed:
             with blaming(trial):
@@ -157,7 +157,7 @@ def without_realized(
 
 
 def check_constraints(problem: Problem, method: ControlSets) -> None:
-    """Refuse outcome constraints with a rule that looks at the objective alone.
+    """Refuse outcome constraints with a rule that compares bounds of the objective alone.
 
     Raises:
         UnsupportedInputError: For such a rule.
@@ -166,7 +166,7 @@ def check_constraints(problem: Problem, method: ControlSets) -> None:
     if problem.constraints and rule is not None and rule.refuses_constraints:
         raise UnsupportedInputError(
             f"rule={rule!r} with outcome constraints {', '.join(map(str, problem.constraints))}: "
-            "what it compares control sets by is of the objective alone. Expected "
+            "it compares control sets by bounds of the objective alone. Expected "
             "LargestValuePerCost, the default, EpsilonSchedule, or with declared costs "
             "ExploreThenCommit."
         )
@@ -191,7 +191,7 @@ def _check_control_set_parameter(parameter: Parameter | None, method: ControlSet
 
 
 def _check_law(parameter: FreeParameter, method: ControlSets, is_new: bool) -> None:
-    """Check what is known of an input where a trial does not control it."""
+    """Check the distribution of an input in trials that do not control it."""
     name, law = parameter.name, method.laws.get(parameter.name)
     if law is None:
         uncontrolled = [s.name for s in method.control_sets if name not in s.parameters]
@@ -237,14 +237,14 @@ def _check_range_marginal(what: str, parameter: Range, marginal: Marginal, is_ne
 
 
 def _check_answers(what: str, marginal: Marginal) -> None:
-    """Check what a law of numbers answers: it may be of a user's own class."""
+    """Check nodes, draws and the nominal value of a marginal of a user's own class."""
     low, high = (
         finite_number(plain_value(x), f"a bound of {what}")
         for x in (marginal.lower, marginal.upper)
     )
     slack = _TOLERANCE * (high - low)
-    u = torch.linspace(0.0, 1.0, _NUM_LOOKS + 1, dtype=torch.double)[:-1] + 0.5 / _NUM_LOOKS
-    rule = marginal.nodes_and_weights(_NUM_LOOKS)
+    u = torch.linspace(0.0, 1.0, _NUM_CHECKED + 1, dtype=torch.double)[:-1] + 0.5 / _NUM_CHECKED
+    rule = marginal.nodes_and_weights(_NUM_CHECKED)
     if not isinstance(rule, tuple) or len(rule) != 2:
         raise InputError(f"{what}: nodes_and_weights gave {rule!r}; expected a pair of both.")
     nodes = finite_tensor(rule[0], f"{what}: its nodes", (None,), "finite nodes, a vector")
@@ -281,7 +281,7 @@ def _check_choice_marginal(what: str, parameter: Choice, marginal: Marginal) -> 
 
 
 def checked_marginals(marginals: Any) -> dict[str, Marginal]:
-    """Marginals by name, as a dictionary of their own."""
+    """Return marginals by name, as a new dictionary."""
     expected = "a dictionary from parameter names to marginals"
     instance_of(marginals, "marginals", Mapping, expected)
     for name, marginal in marginals.items():
@@ -294,7 +294,7 @@ def checked_marginals(marginals: Any) -> dict[str, Marginal]:
 
 
 def check_joint(joint: JointLaw | None, marginals: Mapping[str, Marginal]) -> None:
-    """Refuse what is no joint law, or one that does not go with the marginals."""
+    """Refuse an invalid joint distribution, or one that overlaps with the marginals."""
     expected = "a joint law such as JointEmpirical(frame), or None"
     instance_of(joint, "joint", JointLaw | None, expected)
     if joint is None:
@@ -312,7 +312,7 @@ def check_joint(joint: JointLaw | None, marginals: Mapping[str, Marginal]) -> No
 
 
 def checked_initial_control_sets(method: ControlSets) -> tuple[str, ...]:
-    """Names of the control sets of the initial design, also where none are given."""
+    """Return the names of the control sets of the initial design, or the default ones."""
     given = method.initial_control_sets or ()
     names = sequence_of(given, "initial_control_sets", "a list of names")
     for i, name in enumerate(names):
@@ -324,10 +324,10 @@ def checked_initial_control_sets(method: ControlSets) -> tuple[str, ...]:
 
 
 def allowed_sets(problem: Problem, control_sets: Sequence[ControlSet]) -> list[bool]:
-    """Return which control sets control all that the caller fixes, in declared order.
+    """Return a mask of the control sets that control all fixed parameters, in declared order.
 
     Raises:
-        InputError: If none does, or the caller fixes one that there is not.
+        InputError: If none does, or if the fixed control set does not exist.
     """
     fixed = problem.fixed
     others = fixed.keys() - {CONTROL_SET, *problem.disabled}
@@ -351,7 +351,7 @@ def check_budget(method: ControlSets, least: Sequence[float]) -> None:
 
     Args:
         method: The method.
-        least: What a trial of each control set costs at least.
+        least: Least cost of a trial of each control set.
     """
     if method.budget is None:
         return
@@ -373,7 +373,7 @@ def check_budget(method: ControlSets, least: Sequence[float]) -> None:
 
 
 def check_rule(method: ControlSets) -> None:
-    """Refuse a rule that is none, or that does not fit the control sets."""
+    """Refuse an invalid rule, or one that does not fit the control sets."""
     rule, control_sets = method.rule, method.control_sets
     if not isinstance(rule, ControlSetRule) or isinstance(rule, type):
         raise InputError(f"rule={rule!r}: expected a rule such as ExploreThenCommit.adaptive().")
@@ -391,8 +391,8 @@ def check_rule(method: ControlSets) -> None:
         remaining=method.budget,
     )
     try:
-        # A first decision on made-up values: a rule that does not fit these control sets, such
-        # as one with too few numbers of plays, says so now and not after the initial trials.
+        # A decision on artificial values raises now if the rule does not fit the control sets, for
+        # example with too few numbers of plays, and not after the initial trials.
         decision = rule.decide(first, _NoValues(first.costs))
         checked_choice(rule, first.affordable, decision)
     except InputError as error:
@@ -400,7 +400,7 @@ def check_rule(method: ControlSets) -> None:
 
 
 class _NoValues:
-    """Values for a first decision before there is an experiment: all are zero."""
+    """Values of zero for a decision without an experiment."""
 
     def __init__(self, costs: Sequence[float]) -> None:
         self._costs = costs

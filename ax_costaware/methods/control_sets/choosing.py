@@ -1,8 +1,7 @@
-"""Choosing a control set and values for it (Tay et al. 2023, Algorithm 1), and the initial design.
+"""Choice of a control set and its values (Tay et al. 2023, Algorithm 1), and the initial design.
 
-For a decision the expected acquisition value of the control sets that the rule asks about is
-maximised, and the rule chooses. Values are in the unit of the objective, with the sign of
-maximization.
+The expected acquisition value is maximised for each control set that the rule asks about, and the
+rule chooses one. Values are in the unit of the objective, with the sign of maximization.
 """
 
 from __future__ import annotations
@@ -35,21 +34,21 @@ if TYPE_CHECKING:
     from ax_costaware.methods.control_sets import ControlSets
 
 MAX_DRAWS = 10_000
-"""Points tried for one trial before the parameter constraints count as impossible to meet."""
+"""Points to try for one trial before the parameter constraints count as impossible to meet."""
 
 _MOST_PRICED = 256
-"""Initial trials of one control set whose cost is looked at until one can be paid."""
+"""Initial points of one control set to try until one is affordable."""
 
 
 def choose(problem: Problem, method: ControlSets) -> Decision | Stop:
-    """The control set and the values of the next trial."""
+    """Return the control set and the values of the next trial, or the reason to stop."""
     values = ControlSetValues(problem, method)
     least = values.space.costs.least
     able = _open_sets(values, least)
     if not any(able):
         return _stop(values, _exhausted(values, least))
-    payable = [i for i, is_able in enumerate(able) if is_able]
-    stops, record = at_price(problem, method.lmbda, lambda: values.gain_per_cost(payable))
+    affordable = [i for i, is_able in enumerate(able) if is_able]
+    stops, record = at_price(problem, method.lmbda, lambda: values.gain_per_cost(affordable))
     if stops is not None:
         stop = _stop(values, f"Stopped: {stops}. Spent {values.budget_state.spent:g}.")
         return replace(stop, is_final=False)
@@ -60,12 +59,13 @@ def choose(problem: Problem, method: ControlSets) -> Decision | Stop:
         cost = values.cost_of(choice.index)
         if values.budget_state.pays(None if cost is None else cost.mean):
             return _decision(values, choice, passed_over, record)
-        # Its average was affordable, or some of its values are.
+        # Affordable on average, or at other values, but not at its best values.
         able[choice.index] = False
         passed_over.append(method.names[choice.index])
     limit = "that" if values.budget_state.is_capped else "what is left of it"
     return _stop(
-        values, f"{method.exhausted(problem, values.budget_state)} {_dear(passed_over, limit)}."
+        values,
+        f"{method.exhausted(problem, values.budget_state)} {_too_expensive(passed_over, limit)}.",
     )
 
 
@@ -91,7 +91,7 @@ def _decision(
         reason += f" Values and bounds are of -{values.problem.objective}, which is maximized."
     if passed_over:
         limit = "max_trial_cost" if values.budget_state.is_capped else "what is left of the budget"
-        reason += f" {_dear(passed_over, limit)}, and passed over."
+        reason += f" {_too_expensive(passed_over, limit)}, and passed over."
     details = {
         "in_play": [names[i] for i in choice.in_play],
         "values": {names[i]: float(v) for i, v in choice.values.items()},
@@ -129,7 +129,7 @@ def _extra(chosen: ControlSet, arm: Row) -> dict[str, Any]:
 
 
 def history_of(values: ControlSetValues, affordable: Sequence[bool]) -> ControlSetHistory:
-    """What the rule is told."""
+    """Return the history of decisions in the form that a rule takes."""
     problem, method, state = values.problem, values.method, values.budget_state
     trials = {trial.index: trial for trial in problem.trials}
     past = [_past_choice(trials[e.trial_index], values, e) for e in state.entries if e.by_rule]
@@ -151,7 +151,7 @@ def history_of(values: ControlSetValues, affordable: Sequence[bool]) -> ControlS
         past=tuple(past),
         budget=method.budget,
         remaining=state.remaining,
-        # Bounds under what the caller fixes, as those with pending points, say nothing for later.
+        # Later rules must not use bounds with pending points or with parameters that were fixed.
         pending=problem.X_pending is not None or bool(problem.held),
         # Values that are chosen by their cost are not the best ones.
         monotone=not (problem.constraints or values.space.costs.ranges),
@@ -159,12 +159,12 @@ def history_of(values: ControlSetValues, affordable: Sequence[bool]) -> ControlS
 
 
 def _costs_for_rule(values: ControlSetValues, affordable: Sequence[bool]) -> tuple[float, ...]:
-    """Return what control sets cost on average, or at their best values where these decide."""
-    # Where nothing is known, all are alike.
+    """Return average costs of control sets, or costs at the best values if they depend on these."""
+    # Unknown costs count as equal.
     found = [1.0 if cost is None else cost for cost in values.space.costs.averages]
     ranges, able = values.space.costs.ranges, [i for i, is_able in enumerate(affordable) if is_able]
     if any(i in ranges for i in able):
-        values.found(able)  # together: what tells most of a query depends on which there are
+        values.found(able)  # in one batch, since the result of a search depends on its batch
     for i in able:
         if i in ranges and (cost := values.cost_of(i)) is not None:
             found[i] = cost.mean
@@ -172,9 +172,9 @@ def _costs_for_rule(values: ControlSetValues, affordable: Sequence[bool]) -> tup
 
 
 def _past_choice(trial: PastTrial, now: ControlSetValues, entry: LedgerEntry) -> PastChoice:
-    """What the rule is told of an earlier decision, which another strategy may have made.
+    """Return an earlier decision in the form that a rule takes.
 
-    What a rule of another kind wanted to remember means nothing to this one.
+    Another strategy may have made it. The state of a rule of another class is left out.
     """
     decision, method, goal = trial.decision, now.method, now.problem.goal
     names = method.names
@@ -192,13 +192,15 @@ def _past_choice(trial: PastTrial, now: ControlSetValues, entry: LedgerEntry) ->
 
 
 def _open_sets(values: ControlSetValues, costs: Sequence[float | None]) -> list[bool]:
-    """Which control sets of some costs can be paid and are open, in declared order.
+    """Return a mask of the control sets that are affordable and open, in declared order.
 
-    Where the caller fixes parameters, a control set is open if it is the fixed one, if one is
-    fixed, and controls all other parameters that the caller fixes.
+    If the caller fixes parameters, a control set is open if
+
+    - it is the fixed control set, if one is fixed, and
+    - it controls all other fixed parameters that some control set controls.
 
     Raises:
-        InputError: If no control set is open, or the budget pays for others only.
+        InputError: If no control set is open, or no open one is affordable.
     """
     method, fixed = values.method, values.problem.fixed
     affordable = [values.budget_state.pays(cost) for cost in costs]
@@ -217,7 +219,7 @@ def _open_sets(values: ControlSetValues, costs: Sequence[float | None]) -> list[
 
 
 def _stop(values: ControlSetValues, why: str) -> Stop:
-    """Why no further trial is chosen, and what to deploy."""
+    """Return a stop with its reason and what to deploy."""
     best = values.method.recommend(values.problem)[0]
     settings = ", ".join(f"{name}={value!r}" for name, value in best.parameters.items())
     return Stop(
@@ -228,7 +230,7 @@ def _stop(values: ControlSetValues, why: str) -> Stop:
 
 
 def _exhausted(values: ControlSetValues, costs: Sequence[float | None]) -> str:
-    """That the cheapest control set cannot be paid, as far as costs are known."""
+    """Return the reason to stop: the cheapest control set is not affordable."""
     problem, method, state = values.problem, values.method, values.budget_state
     known = [cost for cost in costs if cost is not None]
     if not known:
@@ -237,22 +239,25 @@ def _exhausted(values: ControlSetValues, costs: Sequence[float | None]) -> str:
     return method.exhausted(problem, state, f"the cheapest control set {verb} {min(known):g}")
 
 
-def _dear(names: Sequence[str], limit: str) -> str:
-    """That control sets cost too much at their best values, as the beginning of a sentence."""
+def _too_expensive(names: Sequence[str], limit: str) -> str:
+    """Return a clause that control sets cost too much at their best values."""
     what = f"Control set {names[0]!r} is" if len(names) == 1 else f"The control sets {names} are"
     return f"{what} expected to cost more than {limit} at the values that are best"
 
 
 def initial_trial(problem: Problem, method: ControlSets) -> Decision | Stop:
-    """The next trial of the initial design: scrambled Sobol points, for the inputs it controls.
+    """Return the next trial of the initial design: scrambled Sobol points of the controlled inputs.
 
-    Trial ``i`` uses the ``i``-th control set of a cycle and the ``i``-th point of one scrambled
-    Sobol sequence, of which only the coordinates of controlled inputs are read; the other inputs
-    are uncontrolled, and the arm carries their nominal values. Where a cost depends on the values
-    that are set, further points are drawn until one leaves enough for the other initial trials, or
-    else for the first that can be paid. Where that control set may not be
-    used the next of the cycle is, or else, of all that may be used, the cheapest. (The paper starts
-    from uniformly random points under the cheapest control set; Sobol points spread better.)
+    Trial ``i`` uses the ``i``-th control set of a cycle, and the coordinates of its inputs in the
+    ``i``-th point of one scrambled Sobol sequence. The arm has nominal values of the uncontrolled
+    inputs.
+
+    If a cost depends on the values that are set, points are drawn until one leaves enough budget
+    for the other initial trials; if none does, the first affordable one is used. If a control set
+    is not affordable or not open, the next one of the cycle is used, then the cheapest of all.
+
+    The paper starts from uniformly random points under the cheapest control set; Sobol points
+    spread better.
 
     Raises:
         InputError: If no point meets the parameter constraints, or what the caller fixes leaves no
@@ -269,11 +274,11 @@ def initial_trial(problem: Problem, method: ControlSets) -> Decision | Stop:
     asked = [cost for cost, is_able in zip(costs, able, strict=True) if not is_able]
     for place in dict.fromkeys(i for i in (*cycle[turn:], *cycle[:turn], *rest) if able[i]):
         chosen = method.control_sets[place]
-        found, prices = _payable_trial(values, index, chosen, costs)
+        found, prices = _affordable_trial(values, index, chosen, costs)
         if found is not None:
             break
         asked += prices
-    else:  # each costs too much with its switching cost
+    else:  # with its switching cost each is too expensive
         return method.unfinished_design(_exhausted(values, asked), values.budget_state)
     arm, cost = found
     known = "cost" if chosen.cost is not None else "expected cost"
@@ -292,19 +297,19 @@ def initial_trial(problem: Problem, method: ControlSets) -> Decision | Stop:
 
 
 _Priced: TypeAlias = tuple[dict[str, Value], float | None]
-"""A parameterization, and what a trial of it is expected to cost."""
+"""A parameterization and its expected cost."""
 
 
-def _payable_trial(
+def _affordable_trial(
     values: ControlSetValues, index: int, chosen: ControlSet, costs: Sequence[float | None]
 ) -> tuple[_Priced | None, list[float | None]]:
-    """Return an initial trial of a control set that can be paid, and the costs that were looked at.
+    """Return an affordable initial trial of a control set, and all costs that were computed.
 
     Args:
-        values: Of the decision.
+        values: Values and costs of the decision.
         index: Number of the trial in the initial design, from 0.
         chosen: The control set.
-        costs: What trials of each control set cost, on average or at least.
+        costs: Average or least cost of each control set.
     """
     problem, method, state = values.problem, values.method, values.budget_state
     place = method.names.index(chosen.name)
@@ -315,10 +320,10 @@ def _payable_trial(
     first: _Priced | None = None
     names, arms = chosen.parameters, _initial_arms(values.space, index, chosen)
     for arm in islice(arms, _MOST_PRICED if varies else 1):
-        kept = [
+        keeping = [
             {**arm, **settings} for settings in kept_settings(problem, method, chosen.parameters)
         ]
-        for one in (arm, *(k for k in kept if problem.space.meets(k, among=names))):
+        for one in (arm, *(k for k in keeping if problem.space.meets(k, among=names))):
             declared = method.cost_in(chosen, one)
             cost = average if declared is None else declared
             price = method.with_switching_cost(problem, one, cost)
@@ -332,10 +337,10 @@ def _payable_trial(
 
 
 def _initial_arms(space: QuerySpace, index: int, chosen: ControlSet) -> Iterator[dict[str, Value]]:
-    """Yield quasi-random values for a control set in the trial of an index, then others instead.
+    """Yield quasi-random values of a control set: those of a trial's index, then alternatives.
 
     Raises:
-        InputError: If there are none that meet the parameter constraints.
+        InputError: If none meets the parameter constraints.
     """
     found = False
     problem, seed = space.problem, space.method.seed

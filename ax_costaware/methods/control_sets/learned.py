@@ -1,15 +1,14 @@
-"""What is learned from trials: of the inputs that they left to chance, and of what they cost.
+"""Learning from trials with control sets: distributions of uncontrolled inputs, and costs.
 
-What the inputs turned out to be is read from what ``complete_trial`` recorded, at full precision,
-so that what is learned from it is a function of the stored experiment. A trial tells of an input
-only if its control set leaves that input to chance: a controlled input that came out differently
-from plan says nothing of the law that holds where nobody controls it. A value out of the
-parameter's bounds counts like any other. Values are in the parameters' own units.
+Realized inputs are those that ``complete_trial`` recorded, at full precision, so that learning is a
+function of the stored experiment. An input is learned from a trial only if its control set does not
+control it: a controlled input that deviates from its setting says nothing about the distribution of
+the uncontrolled input. Values outside of the parameter's bounds count. Values are in the
+parameters' own units.
 
-Of what trials with control sets are expected to cost, averages need the trials only; where the
-reported costs of a control set show that they depend on the values that it sets, a model of them
-does better (``ControlSetCostModel``), which takes the model's input space. A declared cost may
-depend on them, too. Costs are in the user's own unit.
+The expected cost of a control set is an average of reports. If its reports depend on the values
+that it sets, it is a ``ControlSetCostModel`` in the model's input space. A declared cost may depend
+on the values, too. Costs are in the user's own unit.
 """
 
 from __future__ import annotations
@@ -41,20 +40,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RealizedInputs:
-    """The inputs of one completed trial."""
+    """Realized inputs of one completed trial."""
 
     trial_index: int
     """Index of the trial in the experiment."""
 
     controlled: dict[str, RawValue]
-    """Values of what it controlled, as they came out, by name."""
+    """Realized values of the controlled inputs, by name."""
 
-    chance: dict[str, RawValue]
-    """Values of what it left to chance, by name; at least one."""
+    uncontrolled: dict[str, RawValue]
+    """Realized values of the uncontrolled inputs, by name; at least one."""
 
 
 def realized_inputs(trials: Sequence[PastTrial], method: ControlSets) -> tuple[RealizedInputs, ...]:
-    """The completed trials that recorded an input left to chance, by increasing trial index.
+    """Return the completed trials that recorded uncontrolled inputs, by increasing trial index.
 
     Raises:
         InputError: If a trial's control set is not one of the method's.
@@ -64,51 +63,50 @@ def realized_inputs(trials: Sequence[PastTrial], method: ControlSets) -> tuple[R
         if not trial.is_completed or not trial.realized:
             continue
         control_set = method.control_set_of(trial)
-        chance = {
+        uncontrolled = {
             n: v
             for n, v in trial.realized.items()
             if n not in control_set.parameters and v is not None
         }
-        if chance:
+        if uncontrolled:
             inputs = trial.inputs
             controlled = {n: inputs[n] for n in control_set.parameters if n in inputs}
-            found.append(RealizedInputs(trial.index, controlled, chance))
+            found.append(RealizedInputs(trial.index, controlled, uncontrolled))
     return tuple(found)
 
 
 def values_of(name: str, trials: Sequence[RealizedInputs]) -> list[RawValue]:
-    """What an input was in the trials that left it to chance."""
-    return [trial.chance[name] for trial in trials if name in trial.chance]
+    """Return the realized values of an input in the trials that did not control it."""
+    return [trial.uncontrolled[name] for trial in trials if name in trial.uncontrolled]
 
 
 def condition_of(trial: RealizedInputs, joint: JointLaw) -> dict[str, RawValue]:
-    """What a trial controlled of the inputs of a joint law."""
+    """Return the controlled inputs of a trial that are in a joint distribution."""
     return {name: value for name, value in trial.controlled.items() if name in joint.names}
 
 
-def chances_of(name: str, trial: RealizedInputs, joint: JointLaw) -> tuple[float, float]:
-    """Probabilities of less than what an input was, and of no more, given what was controlled."""
-    return joint.cdf_given(name, trial.chance[name], condition_of(trial, joint))
+def conditional_cdf(name: str, trial: RealizedInputs, joint: JointLaw) -> tuple[float, float]:
+    """Return ``P(X < x)`` and ``P(X <= x)`` of a realized input given the controlled ones."""
+    return joint.cdf_given(name, trial.uncontrolled[name], condition_of(trial, joint))
 
 
 def learned_from(marginal: Marginal, values: Sequence[RawValue]) -> Marginal:
-    """``marginal`` after ``values``, if it is ``Learned``; else as it is.
+    """Return a ``Learned`` marginal updated with values; any other marginal as it is.
 
-    A value that a ``Discrete`` prior does not have happened nevertheless: it is given the prior
-    probability zero, and counts from then on.
+    A realized value that a ``Discrete`` prior does not have is added with prior probability zero.
     """
     if not isinstance(marginal, Learned):
         return marginal
     prior = marginal.prior
     if isinstance(prior, Discrete):
         new = [value for value in dict.fromkeys(values) if value not in prior.values]
-        chances = [*prior.probabilities, *(0.0 for _ in new)]
-        prior = Discrete([*prior.values, *new], chances)
+        probabilities = [*prior.probabilities, *(0.0 for _ in new)]
+        prior = Discrete([*prior.values, *new], probabilities)
     return replace(marginal, prior=prior).updated(values)
 
 
 def atoms_of(marginal: Marginal) -> tuple[float | int | str | bool, ...] | None:
-    """The values that ``marginal`` can take, if they are finitely many; None otherwise."""
+    """Return the values of a marginal with finitely many; None for any other."""
     if isinstance(marginal, Discrete):
         return tuple(marginal.values)
     if isinstance(marginal, Empirical):
@@ -122,11 +120,10 @@ def atoms_of(marginal: Marginal) -> tuple[float | int | str | bool, ...] | None:
 def costs_to_learn_from(
     trials: Sequence[PastTrial], method: ControlSets
 ) -> dict[str, dict[int, float]]:
-    """Reported costs of trials whose control set has an unknown cost.
+    """Return the reported costs of trials whose control set has an unknown cost.
 
-    Costs that no trial of its control set can have are left out; see ``check_reported_costs`` and
-    ``no_more_than_switching_costs``. So are those of trials with a value that is not offered any
-    more.
+    Impossible costs are left out, see ``check_reported_costs`` and
+    ``no_more_than_switching_costs``, and costs of trials with a choice that was removed.
 
     Returns:
         By the name of each such control set, costs by trial index, in the order of the indices.
@@ -142,7 +139,7 @@ def costs_to_learn_from(
 
 
 def check_reported_costs(trials: Sequence[PastTrial], method: ControlSets) -> None:
-    """Check that every completed trial of an unknown cost has reported one that it can have.
+    """Check that every completed trial of an unknown cost has reported a possible cost.
 
     Raises:
         InputError: If a completed trial has no cost, or one that is not larger than the known part
@@ -168,7 +165,7 @@ def check_reported_costs(trials: Sequence[PastTrial], method: ControlSets) -> No
 
 
 def no_more_than_switching_costs(trials: Sequence[PastTrial], method: ControlSets) -> list[int]:
-    """Indices of trials that were reported to cost no more than it costs to switch to them."""
+    """Return the indices of trials whose reported cost is at most their switching cost."""
     return [
         trial.index
         for trial, control_set, change in _of_unknown_cost(trials, method)
@@ -181,7 +178,7 @@ def no_more_than_switching_costs(trials: Sequence[PastTrial], method: ControlSet
 def _of_unknown_cost(
     trials: Sequence[PastTrial], method: ControlSets
 ) -> Iterator[tuple[PastTrial, ControlSet, float]]:
-    """The trials of control sets with an unknown cost, with these and their switching costs."""
+    """Yield trials of control sets with an unknown cost, with the set and the switching cost."""
     if not method.learns_costs:
         return
     for trial, change in zip(trials, switching_costs(trials, method), strict=True):
@@ -201,14 +198,14 @@ class ExpectedCosts:
 
     @cached_property
     def reported(self) -> tuple[dict[int, float], ...]:
-        """Of each control set, in declared order, the costs to learn from by trial index."""
+        """Reported costs of each control set, in declared order, by trial index."""
         method = self.space.method
         costs = costs_to_learn_from(self.space.problem.trials, method)
         return tuple(costs.get(name, {}) for name in method.names)
 
     @cached_property
     def ranges(self) -> dict[int, tuple[float, float]]:
-        """Of those whose declared cost depends on their values, the least and the largest one."""
+        """Least and largest declared cost, by index, of control sets with a cost of values."""
         problem, declared = self.space.problem, self.space.method.declared_costs
         return {
             i: cost_range(problem, cost)
@@ -218,10 +215,10 @@ class ExpectedCosts:
 
     @cached_property
     def averages(self) -> tuple[float | None, ...]:
-        """Expected cost of each on average; None if nothing is known.
+        """Average expected cost of each control set; None if unknown.
 
-        Of a declared cost that depends on the values it is the least one, for values are chosen by
-        it.
+        For a declared cost that depends on the values it is the least one, because values are
+        chosen by their cost.
         """
         method = self.space.method
         reported = [list(costs.values()) for costs in self.reported]
@@ -231,13 +228,13 @@ class ExpectedCosts:
         return tuple(found)
 
     def depends_on_values(self, index: int) -> bool:
-        """Return whether the cost of one depends on its values, as declared or as learned."""
+        """True if the cost of a control set depends on its values, as declared or as learned."""
         return index in self.ranges or index in self.models
 
     def log_cost(self, X: Tensor, trial: TrialContext = ANY_TRIAL) -> Tensor:
-        """Logarithm of the expected cost of trials of ``trial.control_set`` at points ``... x d``.
+        """Return the log of the expected cost of ``trial.control_set`` at points ``... x d``.
 
-        A cost of which nothing is known counts as one.
+        An unknown cost counts as one.
         """
         assert trial.control_set is not None
         index = self.space.method.names.index(trial.control_set.name)
@@ -252,7 +249,7 @@ class ExpectedCosts:
 
     @cached_property
     def declared(self) -> dict[int, DeclaredCost]:
-        """Of those whose declared cost depends on their values, the cost, by index."""
+        """Declared costs that depend on the values, by the index of the control set."""
         costs, space = self.space.method.declared_costs, self.space.problem.space
         return {
             i: DeclaredCost(cost, space)
@@ -262,7 +259,7 @@ class ExpectedCosts:
 
     @cached_property
     def models(self) -> dict[int, ControlSetCostModel]:
-        """Of those whose costs depend on their values, the model, by index."""
+        """Learned costs that depend on the values, by the index of the control set."""
         found: dict[int, ControlSetCostModel] = {}
         for i, columns in enumerate(self.space.control_sets):
             if self.reported[i] and columns:
@@ -279,14 +276,14 @@ class ExpectedCosts:
 
     @cached_property
     def least(self) -> tuple[float | None, ...]:
-        """The least that each is expected to cost at the values that were tried."""
+        """Least expected cost of each control set at the values that were tried."""
         found = list(self.averages)
         for i, model in self.models.items():
             found[i] = float(model.estimate(self._tried(i))[0].min())
         return tuple(found)
 
     def at(self, index: int, point: Tensor) -> CostEstimate | None:
-        """What a trial of one costs at a point of the model's space, ``d``; None if unknown."""
+        """Return the cost of a control set at a point of the model's space, ``d``; or None."""
         average, chosen = self.averages[index], self.space.method.control_sets[index]
         row = self.space.controlled(point, chosen.parameters) if index in self.declared else {}
         cost = self.space.method.cost_in(chosen, row)
@@ -299,16 +296,16 @@ class ExpectedCosts:
         return None if average is None else CostEstimate(average, None)
 
     def _tried(self, index: int) -> Tensor:
-        """Controlled values of the trials of one that reported a cost, ``n x k``."""
+        """Return the controlled values of a control set's trials with a cost, ``n x k``."""
         trials, space = self.space.problem.trials, self.space.space
-        # What it cost is learned from where it failed, too.
-        told = [trial for trial in trials if trial.index in self.reported[index]]
-        check_complete(told, space)
+        # Failed trials count, too: their costs are learned from.
+        reported = [trial for trial in trials if trial.index in self.reported[index]]
+        check_complete(reported, space)
         names = self.space.method.control_sets[index].parameters
         check_inputs(
-            replace(t, parameters={n: t.inputs[n] for n in names}, realized={}) for t in told
+            replace(t, parameters={n: t.inputs[n] for n in names}, realized={}) for t in reported
         )
-        X = space.encode([trial.inputs for trial in told])
+        X = space.encode([trial.inputs for trial in reported])
         return X[:, list(self.space.control_sets[index])].double()
 
 
@@ -319,6 +316,6 @@ def _fitted(
     fixed: float,
     bounds: tuple[tuple[float, ...], ...],
 ) -> ControlSetCostModel:
-    """The model of one control set; of those that have no new cost it need not be fitted again."""
+    """Return the cost model of one control set, cached until it has a new cost."""
     points, limits = (torch.tensor(rows, dtype=torch.double) for rows in (X, bounds))
     return ControlSetCostModel(points, points.new_tensor(costs), fixed=fixed, bounds=limits)

@@ -1,11 +1,10 @@
-"""Control sets, marginals and discrete values as the GP sees them.
+"""Control sets, distributions and discrete values in the model's input space.
 
-Everything here starts from raw values of the parameters, which the space encodes. Log, Logit,
-one-hot, integer and ordered parameters are thereby right without a line about any of them: a node
-moves with its input, and its weight stays (section 0 of Tay et al. 2023 integrates over the same
-law in either space). Independent inputs get joint quasi-random nodes and one-dimensional quadrature
-rules; inputs with a joint law get nodes of that law, which depend on the point where a control set
-controls some of them.
+Nodes are raw values of the parameters, which the space encodes. Log, logit, one-hot, integer and
+ordered parameters need no special case: a node is transformed with its input and keeps its weight.
+Independent inputs have joint quasi-random nodes and one-dimensional quadrature rules. Inputs with a
+joint distribution have nodes of that distribution, which are conditional on the point if a control
+set controls some of these inputs.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     from ax_costaware.methods.control_sets import ControlSets
 
 NUM_QUADRATURE_NODES = 64
-"""Nodes of the one-dimensional rules: exact to rounding for the smooth kernels in use."""
+"""Nodes of a one-dimensional rule, which is then exact to rounding for smooth kernels."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class QuerySpace:
 
     @property
     def space(self) -> Space:
-        """How the parameters are encoded."""
+        """The search space."""
         return self.problem.space
 
     @cached_property
@@ -77,24 +76,24 @@ class QuerySpace:
 
     @cached_property
     def at_random(self) -> list[str]:
-        """Names of the parameters that some control set leaves to chance."""
+        """Names of the parameters that some control set does not control."""
         control_sets = self.method.control_sets
         return [n for n in self.space.columns if any(n not in s.parameters for s in control_sets)]
 
     @cached_property
     def marginals(self) -> dict[str, Marginal]:
-        """Present laws of the inputs that are independent of the others, by name."""
+        """Current distributions of the independent inputs, by name."""
         realized = realized_inputs(self.problem.trials, self.method)
         laws = self.method.marginals.items()
         return {name: learned_from(law, values_of(name, realized)) for name, law in laws}
 
     @cached_property
     def nominal(self) -> dict[str, Value]:
-        """Raw value that an arm carries for a parameter that its trial does not control.
+        """Raw values that an arm has for parameters that its trial does not control.
 
-        The nominal value of the method's own marginal, which stays the same while the experiment
-        runs; for a parameter that every control set controls, and that may therefore lack a
-        marginal, its middle value, which no trial ever uses.
+        They are the nominal values of the declared marginals, which stay the same while the
+        experiment runs. A parameter that every control set controls may have no marginal; its
+        middle value is a placeholder that no trial uses.
         """
         laws, columns = self.method.laws, self.space.columns
         values = {name: _nominal(c.parameter, laws.get(name)) for name, c in columns.items()}
@@ -117,9 +116,9 @@ class QuerySpace:
 
     @cached_property
     def nodes(self) -> tuple[Tensor, Tensor]:
-        """Joint quasi-random nodes of what is left to chance, ``n x d``, and their weights, ``n``.
+        """Joint quasi-random nodes of the uncontrolled inputs, ``n x d``, with weights ``n``.
 
-        They are for control sets that the point does not matter to.
+        They serve the control sets whose nodes do not depend on the point.
         """
         method, joint, names = self.method, self.method.joint, self.at_random
         if joint is not None and set(joint.names) & set(names):
@@ -135,10 +134,9 @@ class QuerySpace:
 
     @cached_property
     def given(self) -> tuple[NodesGiven | None, ...]:
-        """For each control set, what takes the place of ``nodes``.
+        """Conditional nodes of each control set that controls a part of the dependent inputs.
 
-        That is where it controls some of the inputs that depend on each other, and leaves others to
-        chance; else None.
+        None for any other, which uses ``nodes``.
         """
         joint = self.method.joint
         dependent = set() if joint is None else set(joint.names)
@@ -151,7 +149,7 @@ class QuerySpace:
 
     @cached_property
     def laws(self) -> list[NodesGiven]:
-        """Nodes of the law of the inputs when each control set is set as in some points."""
+        """Functions from points to nodes and weights of the inputs, by control set."""
         return [
             law or QueryNodes(*self.nodes, columns)
             for law, columns in zip(self.given, self.control_sets, strict=True)
@@ -161,7 +159,7 @@ class QuerySpace:
     def product(self) -> ProductNodes | None:
         """One-dimensional quadrature rules, one block of columns per parameter.
 
-        None where inputs that are left to chance depend on each other.
+        None if uncontrolled inputs depend on each other.
         """
         if any(name not in self.marginals for name in self.at_random):
             return None
@@ -171,20 +169,20 @@ class QuerySpace:
 
     @cached_property
     def costs(self) -> ExpectedCosts:
-        """What the control sets are expected to cost."""
+        """Expected costs of the control sets."""
         return ExpectedCosts(self)
 
     def points(self, rows: Sequence[Row]) -> Tensor:
-        """Points of the model's space, ``n x d``, from raw values; what a row lacks is nominal."""
+        """Return points of the model's space, ``n x d``; missing raw values are nominal."""
         return self.space.encode([{**self.nominal, **row} for row in rows])
 
     def arm(self, control_set: ControlSet, controlled: Row) -> dict[str, Value]:
-        """The parameterization of a trial that sets some raw values, in declared order."""
+        """Return the parameterization of a trial that sets some raw values, in declared order."""
         chosen = {**controlled, CONTROL_SET: str(control_set.name)}
         return self.space.ordered({**self.nominal, **chosen})
 
     def controlled(self, point: Tensor, parameters: Sequence[str]) -> dict[str, Value]:
-        """Raw values of some parameters at a point of the model's space, ``d``."""
+        """Return raw values of some parameters at a point of the model's space, ``d``."""
         (row,) = self.space.decode(point.unsqueeze(0))
         return {name: row[name] for name in parameters}
 
@@ -197,15 +195,15 @@ class QuerySpace:
         held: Mapping[int, float] | None = None,
         **options: Any,
     ) -> Optimum[Tensor]:
-        """The best point of some control sets.
+        """Return the best point of each of some control sets.
 
         Args:
-            indices: Of control sets, in declared order.
+            indices: Indices of the control sets, in declared order.
             acquisition: What is maximised, see ``optimize_control_sets``.
             seed: Seed of the search.
-            model: One like the fitted model that has seen less; None for the fitted model.
+            model: A model with other data; None for the fitted model.
             held: Columns that are fixed, with their values.
-            options: Further ones of ``optimize_control_sets``.
+            options: Further options of ``optimize_control_sets``.
         """
         held = dict(held or {})
         if model is None and options.get("X_pending") is None:
@@ -228,9 +226,9 @@ class QuerySpace:
         )
 
     def knowledge(self, indices: Sequence[int], count: int) -> list[float]:
-        """What so many trials of each of some control sets add to the best expectation.
+        """Return the expected gain in the best expectation by ``count`` trials of each control set.
 
-        In the unit of the objective; see ``batch_knowledge``.
+        It is in the unit of the objective; see ``batch_knowledge``.
         """
         problem, space = self.problem, self.space
         gains = batch_knowledge(
@@ -259,11 +257,11 @@ class QuerySpace:
     def best_means(
         self, indices: Sequence[int], trial: int, model: Model | None = None, **options: Any
     ) -> Optimum[Tensor]:
-        """The points of some control sets with the best expected posterior mean.
+        """Return the points of some control sets with the best expected posterior mean.
 
         Args:
-            indices: Of control sets, in declared order.
-            trial: Which trial could follow; the search is seeded by it.
+            indices: Indices of the control sets, in declared order.
+            trial: Index of the next trial, which seeds the search.
             model: As for ``search``.
             options: As for ``search``.
         """
@@ -276,14 +274,14 @@ class QuerySpace:
         return Feasibility.of(self.problem.constraints, FunctionalPosterior.of)
 
     def log_feasibility(self, points: Tensor, sets: Sequence[int]) -> Tensor | None:
-        """Logarithms of the probability that expectations keep to all outcome constraints.
+        """Return the log probability that expectations satisfy all outcome constraints.
 
         Args:
-            points: ``n x d``.
-            sets: For each the index of the control set that sets its controlled columns.
+            points: ``n x d`` points.
+            sets: Index of each point's control set.
 
         Returns:
-            ``n`` of them; None where there are no constraints.
+            ``n`` log probabilities; None without constraints.
         """
         if not self.problem.constraints:
             return None
@@ -292,11 +290,11 @@ class QuerySpace:
             return log_probability(points, torch.tensor(sets))
 
     def expectations(self, points: Tensor, sets: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """Posterior mean and variance of the objective's expectation over what is left to chance.
+        """Return posterior mean and variance of the expectation over the uncontrolled inputs.
 
         Args:
-            points: ``n x d``.
-            sets: For each the index of the control set that sets its controlled columns.
+            points: ``n x d`` points.
+            sets: Index of each point's control set.
 
         Returns:
             Means and variances, ``n`` each, on the scale of the model.
@@ -310,11 +308,11 @@ class QuerySpace:
     def query(
         self, point: Tensor, control_set: int
     ) -> tuple[ProductNodes, None] | tuple[Tensor, Tensor]:
-        """The law of the inputs when a control set is set as in ``point``, ``d``.
+        """Return the distribution of the inputs given the controlled values of ``point``, ``d``.
 
         Returns:
-            Quadrature rules of independent inputs; or nodes ``n x d`` with weights ``n`` where
-            inputs that are left to chance depend on each other.
+            Quadrature rules of independent inputs; or nodes ``n x d`` with weights ``n`` if
+            uncontrolled inputs depend on each other.
         """
         columns, product = self.control_sets[control_set], self.product
         if product is None:
@@ -329,17 +327,17 @@ class QuerySpace:
         return replace(product, nodes=block_nodes, weights=block_weights), None
 
     def nodes_of(self, point: Tensor, control_set: int) -> tuple[Tensor, Tensor]:
-        """The same law as quasi-random nodes ``n x d`` with weights ``n``."""
+        """Return the distribution of ``query`` as quasi-random nodes ``n x d``, weights ``n``."""
         nodes, weights = self.laws[control_set](point.unsqueeze(0))
         return nodes[0], weights[0]
 
     def _discrete_but(self, held: Mapping[int, float]) -> list[tuple[tuple[int, ...], Tensor]]:
-        """Columns that jointly take one row of some values, but for those that are fixed."""
+        """Return the discrete columns and their values, except the fixed ones."""
         found = [(self.space.columns[n].indices, values) for n, values in self.discrete.items()]
         return [(columns, values) for columns, values in found if not {*columns} & {*held}]
 
     def _nodes_given(self, controlled: Sequence[str]) -> NodesGiven:
-        """Nodes and weights of all columns, given points where some parameters are controlled."""
+        """Return a function from points to nodes and weights, given the controlled parameters."""
         joint = self.method.joint
         assert joint is not None
         others = {*joint.names, *controlled}
@@ -354,12 +352,12 @@ class QuerySpace:
         return joint.nodes_given(controlled, place)
 
     def _quadrature(self, name: str) -> tuple[Tensor, Tensor]:
-        """Nodes of one parameter in its columns, and their weights."""
+        """Return the nodes of one parameter in its columns, and their weights."""
         columns = list(self.space.columns[name].indices)
         if name not in self.at_random:
             return self.default[columns].unsqueeze(0), self.default.new_ones(1)
         marginal = self.marginals[name]
-        # A sample of a discrete input must be taken whole: a Gauss rule lies between its values.
+        # A discrete input needs all its atoms: the nodes of a Gauss rule lie between them.
         atoms = atoms_of(marginal) if name in self.discrete else None
         positions, weights = marginal.nodes_and_weights(max(NUM_QUADRATURE_NODES, len(atoms or ())))
         points = self.points([{name: value} for value in marginal.decode(positions)])
@@ -371,7 +369,7 @@ def _nominal(parameter: FreeParameter, marginal: Marginal | None) -> Value:
         return parameter.at(0.5)
     value, atoms = marginal.nominal, atoms_of(marginal)
     if isinstance(parameter, Choice) or parameter.is_integer:
-        # The mean of a sample need not be a value of the parameter: take the nearest that is.
+        # The mean of a sample need not be a value of the parameter: take the nearest value.
         assert atoms is not None
         if value not in atoms:
             value = min(atoms, key=lambda atom: abs(float(atom) - float(value)))

@@ -1,17 +1,15 @@
-"""What a control set is chosen from: what a rule asks of the fitted model, and the money.
+"""Values and costs of control sets, from which a rule chooses.
 
-One search of the values of the control sets that are asked about, each searched once: expected
-acquisition values, lower confidence bounds, the least value of the objective, and costs. Searches
-are on the scale of the model. A rule is told values in the unit of the objective, with the sign of
-maximization, and costs in the user's own unit.
+Acquisition values, confidence bounds, the least value of the objective, and costs are computed when
+a rule asks for them, once per control set. Searches are on the scale of the model. A rule gets
+values in the unit of the objective, with the sign of maximization, and costs in the user's own
+unit.
 
-Where a declared cost depends on the values that are set, and the rule weighs values by cost, the
-values are those with the largest acquisition value, counted as the rule does, per unit of cost.
-Where the best values cost more than can be paid, those that can are searched.
-
-Where it costs to change settings, the values of a control set are searched whatever they cost, and
-once more with what it could keep of the trial before held. Of what is found, that is taken which is
-expected to improve most, per unit of cost, on the best expectation that could be deployed.
+- If a declared cost depends on the values that are set, and the rule divides by cost, values
+  maximize the acquisition function, relative to the rule's baseline, per unit of cost. If the best
+  values are not affordable, the search is repeated with a penalty beyond the limit.
+- With switching costs, values are searched without them, and again with settings of the previous
+  trial held. The query with the largest expected improvement per unit of cost is used.
 """
 
 from __future__ import annotations
@@ -44,13 +42,13 @@ if TYPE_CHECKING:
     from ax_costaware.methods.control_sets import ControlSets
 
 NUM_POINTS = 1024
-"""Points of the model's space among which the least value of the objective is looked for."""
+"""Quasi-random points for the least value of the objective."""
 
 _LEAST_DEVIATION = 1e-100
-"""Standard deviations are above this, so that a value that is known has an improvement of zero."""
+"""Lower bound of standard deviations, so that a known value has an improvement of zero."""
 
 _PENALTY_OF_LOG = 10.0
-"""Penalty, at the limit of the cost, of values that are logarithms."""
+"""Penalty at the limit of the cost for values that are logarithms."""
 
 Query: TypeAlias = tuple[Tensor, float]
 """A point ``d`` of a control set, and the acquisition value there."""
@@ -61,15 +59,16 @@ class ControlSetValues:
     """The ``EvaluateBounds`` of one decision."""
 
     problem: Problem
-    """What the decision is made from."""
+    """Inputs of the decision."""
 
     method: ControlSets
     """The method."""
 
     initial: bool = False
-    """Whether the decision belongs to the initial design."""
+    """True if the decision belongs to the initial design."""
 
     _found: dict[int, Query] = field(default_factory=dict)
+    """Best queries so far, by the index of the control set."""
 
     @cached_property
     def space(self) -> QuerySpace:
@@ -78,7 +77,7 @@ class ControlSetValues:
 
     @cached_property
     def budget_state(self) -> BudgetState:
-        """What is left for the decision."""
+        """Budget spent and left."""
         return self.method.budget_state(self.problem, self.initial)
 
     @cached_property
@@ -92,21 +91,21 @@ class ControlSetValues:
 
     @property
     def rule(self) -> ControlSetRule:
-        """The rule; until something is feasible, the largest probability of being so per cost."""
+        """The rule; without a feasible query, the largest probability of feasibility per cost."""
         rule = self.method.rule
         assert rule is not None
         return rule if self.is_feasible else LargestValuePerCost()
 
     @property
     def acquisition(self) -> str:
-        """Name of what is maximized; until something is feasible, the probability of that."""
+        """Name of the acquisition function; ``"feasible"`` until there is a feasible query."""
         return self.method.acquisition if self.is_feasible else "feasible"
 
     @cached_property
     def best_incumbent(self) -> float | None:
-        """The best expectation of evaluated queries that are likely enough to be feasible.
+        """Best expectation among feasible evaluated queries; None if there are none.
 
-        What the caller fixes, such as the weather of the day, takes the place of what they set.
+        Parameters that the caller fixes, such as the weather of the day, replace those of trials.
         """
         problem, method = self.problem, self.method
         rows = [
@@ -127,16 +126,14 @@ class ControlSetValues:
 
     @property
     def is_feasible(self) -> bool:
-        """Whether an evaluated query is; without outcome constraints all are."""
+        """True if an evaluated query is feasible, and always without outcome constraints."""
         return not self.problem.constraints or self.best_incumbent is not None
 
     def best_feasible(self) -> tuple[Tensor, Tensor]:
-        """What each control set can do best in expectation, as far as that is feasible.
-
-        Of a control set of which nothing is, it is what is likeliest to be.
+        """Return the best feasible query of each control set, or its likeliest one.
 
         Returns:
-            Points, ``s x d``, and logarithms of how likely they are to be feasible, ``s``.
+            Points, ``s x d``, and their log probabilities of being feasible, ``s``.
         """
         space, every = self.space, range(len(self.method.control_sets))
         trial, log_threshold = len(self.problem.trials), math.log(self.method.feasibility_threshold)
@@ -160,7 +157,7 @@ class ControlSetValues:
         return points, log_feasibility
 
     def __call__(self, indices: Sequence[int]) -> list[float]:
-        """The largest expected acquisition value of each control set."""
+        """Return the largest expected acquisition value of each control set."""
         return [self.for_rule(value) for _, value in self.found(indices)]
 
     def for_rule(self, value: float) -> float:
@@ -171,17 +168,17 @@ class ControlSetValues:
         return value + math.log(scale.unit) if self.acquisition == "ei" else scale.maximized(value)
 
     def found(self, indices: Sequence[int]) -> list[Query]:
-        """Of each control set the point ``d`` with the largest value, and the value."""
+        """Return the point ``d`` of the largest value of each control set, and the value."""
         missing = [i for i in indices if i not in self._found]
         if missing:
             found = self._best_queries(missing, self.problem.held)
             if self.method.switching_cost is not None:
-                found = self._worth_changing_for(missing, found)
+                found = self._with_settings_kept(missing, found)
             self._found.update(zip(missing, found, strict=True))
         return [self._found[i] for i in indices]
 
     def _best_queries(self, indices: Sequence[int], held: Mapping[int, float]) -> list[Query]:
-        """The best query of each control set with some columns held."""
+        """Return the best affordable query of each control set with some columns held."""
         method, expected = self.method, self.space.costs
         log_costs = [
             next_cost(method, self.problem, expected, method.control_sets[i]).log_cost
@@ -222,7 +219,7 @@ class ControlSetValues:
     def _best_by(
         self, indices: Sequence[int], held: Mapping[int, float], costs: QueryCosts | None
     ) -> list[Query]:
-        """The best query of each control set with some columns held, by value and cost."""
+        """Return the best query of each control set with some columns held, by value per cost."""
         optima = self._search(
             indices,
             self.acquisition,
@@ -236,12 +233,12 @@ class ControlSetValues:
             for point, value in zip(optima.point, optima.value, strict=True)
         ]
 
-    def _worth_changing_for(self, indices: Sequence[int], found: Sequence[Query]) -> list[Query]:
-        """The best query of each control set: as found, or with settings of the trial before.
+    def _with_settings_kept(self, indices: Sequence[int], found: Sequence[Query]) -> list[Query]:
+        """Return the best query of each control set: ``found``, or with settings kept.
 
         Args:
-            indices: Of the control sets.
-            found: The query of each that is best whatever it costs.
+            indices: Indices of the control sets.
+            found: The best query of each, without switching costs.
         """
         problem, method, space = self.problem, self.method, self.space
         queries = {i: [query] for i, query in zip(indices, found, strict=True)}
@@ -266,25 +263,25 @@ class ControlSetValues:
             points, sets = torch.stack([point for point, _ in ones]), [i] * len(ones)
             costs = [self._price(i, point) for point in points]
             mean, variance = space.expectations(points, sets)
-            worth = -mean.new_tensor([1.0 if cost is None else cost.mean for cost in costs]).log()
+            score = -mean.new_tensor([1.0 if cost is None else cost.mean for cost in costs]).log()
             if best is not None:
                 sd = variance.sqrt().clamp_min(_LEAST_DEVIATION)
-                worth = LogExpectedImprovement(best)(mean, sd) + worth
+                score = LogExpectedImprovement(best)(mean, sd) + score
             log_feasibility = space.log_feasibility(points, sets)
             if log_feasibility is not None:
-                worth = worth + log_feasibility
+                score = score + log_feasibility
             limited = [cost is not None and not self.budget_state.pays(cost.mean) for cost in costs]
             if not all(limited):
-                worth = worth.masked_fill(torch.tensor(limited, device=worth.device), -torch.inf)
-            chosen.append(ones[int(worth.argmax())])
+                score = score.masked_fill(torch.tensor(limited, device=score.device), -torch.inf)
+            chosen.append(ones[int(score.argmax())])
         return chosen
 
     def lower(self, indices: Sequence[int], pointwise: bool = False) -> list[float]:
-        """A lower bound of the best expected value of each, from observed outcomes only."""
+        """Return a lower bound of the best expected value of each, from observed outcomes only."""
         return self._bounds(indices, "lcb" if pointwise else "lower")
 
     def upper(self, indices: Sequence[int], pointwise: bool = False) -> list[float]:
-        """An upper bound of the best expected value of each, from observed outcomes only."""
+        """Return an upper bound of the best expected value of each, from observed outcomes only."""
         is_found = self.acquisition == "ucb" and self.method.switching_cost is None
         if pointwise and is_found and self.problem.X_pending is None:
             return self(indices)
@@ -295,31 +292,31 @@ class ControlSetValues:
         return [self.problem.scale.maximized(value) for value in values]
 
     def gain_per_cost(self, indices: Sequence[int]) -> float | None:
-        """What trials of one control set are expected to add, at most, per unit of their cost.
+        """Return the largest expected gain of a batch of trials of one control set per cost.
 
-        Of the numbers of trials that are looked at, one or those that the money left pays for; None
-        while a cost is not known.
+        Batch sizes are those of ``NUM_AHEAD`` that the budget pays for. None while a cost is
+        unknown.
         """
         costs = {i: cost.mean for i in indices if (cost := self.cost_of(i)) is not None}
         if len(costs) < len(indices):
             return None
         left, most = self.budget_state.remaining, 0.0
         for count in NUM_AHEAD:
-            payable = [i for i in indices if count == 1 or left is None or count * costs[i] <= left]
-            gains = self.space.knowledge(payable, count)
-            ratios = [gain / (count * costs[i]) for i, gain in zip(payable, gains, strict=True)]
+            paid = [i for i in indices if count == 1 or left is None or count * costs[i] <= left]
+            gains = self.space.knowledge(paid, count)
+            ratios = [gain / (count * costs[i]) for i, gain in zip(paid, gains, strict=True)]
             most = max([most, *ratios])
         return most
 
     def worst(self) -> float:
-        """The least of ``means``, in the unit of the objective."""
+        """Return the least of ``means``, in the unit of the objective."""
         return self.problem.scale.maximized(self._worst())
 
     def _worst(self) -> float:
         return float(self.means().min())
 
     def means(self) -> Tensor:
-        """Posterior means at the evaluated points and at quasi-random ones, as of the model."""
+        """Return posterior means, on the model's scale, at evaluated and quasi-random points."""
         problem = self.problem
         sample = problem.space.sobol_points(NUM_POINTS, self.method.seed)
         points = torch.cat([problem.evaluated, sample.to(problem.evaluated)])
@@ -328,18 +325,18 @@ class ControlSetValues:
         return mean
 
     def costs(self, indices: Sequence[int]) -> list[CostEstimate]:
-        """The cost of each at its best values; one, with no error, while nothing is known."""
+        """Return the cost of each at its best values; 1 without an error if it is unknown."""
         return [self.cost_of(i) or CostEstimate(1.0, None) for i in indices]
 
     def cost_of(self, index: int) -> CostEstimate | None:
-        """The cost of one at its best values; None while nothing is known."""
+        """Return the cost of one control set at its best values; None if it is unknown."""
         if not self._needs_values(index):
             return self.space.costs.at(index, self.space.default)
         ((point, _),) = self.found([index])
         return self._price(index, point)
 
     def _price(self, index: int, point: Tensor) -> CostEstimate | None:
-        """What a trial of one at a point costs, its switching cost included; None: unknown."""
+        """Return the cost of a trial at a point, with its switching cost; None if unknown."""
         cost, chosen = self.space.costs.at(index, point), self.method.control_sets[index]
         if cost is None or self.method.switching_cost is None:
             return cost
@@ -348,20 +345,20 @@ class ControlSetValues:
         return CostEstimate(cost.mean + change, cost.standard_error)
 
     def is_priced(self, index: int) -> bool:
-        """Whether ``cost_of`` needs no search, as for one with a model that was not looked at."""
+        """True if ``cost_of`` needs no search."""
         return not self._needs_values(index) or index in self._found
 
     def _needs_values(self, index: int) -> bool:
-        """Return whether what a trial of one costs depends on its values."""
+        """True if the cost of a trial of a control set depends on its values."""
         return self.method.switching_cost is not None or self.space.costs.depends_on_values(index)
 
     @property
     def _within_bounds(self) -> dict[str, Any]:
-        """Options of a search by which queries count that may not be feasible.
+        """Options of a search that weight queries by their feasibility.
 
-        An upper confidence bound has no improvement to expect: with rules that compare it, what is
-        feasible by an optimistic bound counts in full, as in Xu et al. 2023. The value above the
-        worst per unit of cost is what a trial brings in, as an improvement is.
+        If a rule compares upper confidence bounds, a query that is feasible by an optimistic bound
+        has the weight 1, as in Xu et al. 2023. A value above the worst one is weighted by the
+        probability of being feasible, as in constrained expected improvement.
         """
         if not self.problem.constraints:
             return {}
@@ -377,7 +374,7 @@ class ControlSetValues:
 
     @cached_property
     def _feasibility(self) -> Feasibility[FunctionalPosterior]:
-        """That of the space; until something is feasible, what failed or is pending is not."""
+        """Feasibility of queries; failed and pending ones are infeasible until one is feasible."""
         problem = self.problem
         if self.is_feasible:
             return self.space.feasibility

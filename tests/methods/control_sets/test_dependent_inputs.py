@@ -192,7 +192,7 @@ def test_expectation_is_over_the_conditional_law(problem: Problem, space: QueryS
 
 def test_learned_marginals_follow_what_was_realised(problem: Problem, space: QuerySpace) -> None:
     """Nodes have the posterior predictive law; arms keep the prior's nominal values."""
-    assert [t.chance for t in realized_inputs(problem.trials, METHOD)] == [*REALIZED]
+    assert [t.uncontrolled for t in realized_inputs(problem.trials, METHOD)] == [*REALIZED]
     (lamp,), (wind,) = columns_of(space, "lamp"), columns_of(space, "wind")
     nodes, weights = space.nodes
     shares = {

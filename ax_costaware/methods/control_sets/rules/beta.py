@@ -1,4 +1,4 @@
-r"""The weight of the standard deviation for which the theory of UCB-CVS holds.
+r"""Weight of the standard deviation with the regret bound of UCB-CVS.
 
 Theorem 4.1 of Tay et al. 2023, *Bayesian Optimization with Cost-varying Variable Subsets*:
 :math:`\beta_t = B + \sigma \sqrt{2 (\gamma_{t-1} + 1 + \log((m + 1) / \delta))}`.
@@ -47,7 +47,7 @@ class TheoreticalBeta:
         )
 
     def __call__(self, information_gain: float, num_control_sets: int) -> float:
-        """Beta of the next decision.
+        """Return beta of the next decision.
 
         Args:
             information_gain: Information gain of the observations so far, in nats: half the

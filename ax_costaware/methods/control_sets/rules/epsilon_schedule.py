@@ -5,19 +5,17 @@ Variable Subsets*. Epsilon is in the units of the values, that is in raw units o
 with an objective in dollars, ``EpsilonSchedule.constant(5.0)`` gives up at most five dollars of
 expected upper confidence bound for a cheaper trial.
 
-It is found without looking at all control sets: with every subset of ten inputs there are 1023 of
-them, and each value is an optimisation. Values are monotone under inclusion (see ``rule``),
-and therefore
+It is found without evaluating all control sets: with every subset of ten inputs there are 1023 of
+them, and each value is an optimisation. Values are monotone under inclusion (see ``rule``). So
 
-* the best value is found on the sets that are part of no other;
-* a set that is part of another of no larger cost never wins;
-* a set that fails takes all its parts with it;
+* the best value is that of a maximal set;
+* a set with a superset of at most the same cost never wins;
+* if a set does not qualify, none of its subsets does;
 * once a set qualifies, no more expensive one can win, and one of equal cost only by a larger value.
 
-What is left open is searched from both ends: from above by inclusion, down from the cheapest
-control set that is known to qualify, which is short when few qualify; and from below by cost, which
-is short when many do. The end that has asked for less, its next step included, goes next, so that
-neither can run away where the other would have been short.
+The remaining sets are searched from both ends: from above by inclusion, starting at the cheapest
+set that is known to qualify, which is short if few qualify; and from below by cost, which is short
+if many do. The end with fewer evaluations, its next step included, goes next.
 """
 
 from __future__ import annotations
@@ -70,29 +68,28 @@ class EpsilonSchedule(ControlSetRule):
 
     @classmethod
     def constant(cls, epsilon: float) -> EpsilonSchedule:
-        """The same epsilon, in raw units of the objective, in every decision."""
+        """Return a schedule with the same epsilon, in raw units, in every decision."""
         return cls(epsilon)
 
     @classmethod
     def polynomial(cls, initial: float, power: float) -> EpsilonSchedule:
-        """Epsilon ``initial / t^power`` in decision ``t``."""
+        """Return a schedule with epsilon ``initial / t^power`` in decision ``t``."""
         return cls(initial, power=power)
 
     @classmethod
     def geometric(cls, initial: float, ratio: float) -> EpsilonSchedule:
-        """Epsilon ``initial * ratio^(t - 1)`` in decision ``t``."""
+        """Return a schedule with epsilon ``initial * ratio^(t - 1)`` in decision ``t``."""
         return cls(initial, ratio=ratio)
 
     def epsilon(self, t: int) -> float:
-        """Epsilon of decision number ``t``, from 1, in raw units of the objective."""
+        """Return epsilon of decision number ``t``, from 1, in raw units of the objective."""
         return float(self.initial * t**-self.power * self.ratio ** (t - 1))
 
     def decide(self, history: ControlSetHistory, evaluate: Evaluate) -> ControlSetChoice:
         """Choose a control set; see ``ControlSetRule.decide``.
 
-        The choice is that of evaluating every control set, of which only those that can matter are
-        evaluated. ``in_play`` of the decision holds, of the cheapest control sets that qualify,
-        those that were.
+        The choice is the same as with all values, but only control sets that can matter are
+        evaluated. ``in_play`` has the evaluated ones among the cheapest that qualify.
         """
         epsilon = self.epsilon(history.round)
         seen = SeenValues(evaluate)
@@ -119,12 +116,12 @@ class EpsilonSchedule(ControlSetRule):
 def _cheapest_within(
     history: ControlSetHistory, seen: SeenValues, epsilon: float
 ) -> tuple[int, list[int]]:
-    """Steps 3 to 5 of Algorithm 1 among the affordable control sets.
+    """Apply steps 3 to 5 of Algorithm 1 to the affordable control sets.
 
     Args:
-        history: Where the experiment stands.
-        seen: Gives the values, which are monotone under inclusion, and keeps them.
-        epsilon: How far below the best value a control set may be.
+        history: State of the experiment.
+        seen: Cache of the values, which are monotone under inclusion.
+        epsilon: Largest difference to the best value.
 
     Returns:
         The control set of the best value, and those that qualify in the cheapest cost group with
@@ -174,7 +171,7 @@ def _cheapest_within(
 
 
 def _ranks(costs: Sequence[float]) -> Indices:
-    """Number of the cost group of each control set, from the cheapest."""
+    """Return the number of each control set's cost group, from the cheapest."""
     ranks = np.zeros(len(costs), dtype=np.intp)
     for rank, group in enumerate(cost_groups(costs)):
         ranks[list(group)] = rank
@@ -182,18 +179,17 @@ def _ranks(costs: Sequence[float]) -> Indices:
 
 
 def _undominated(contained: Mask, ranks: Indices, affordable: Sequence[int]) -> Mask:
-    """Affordable control sets that are part of no affordable one of at most the same cost."""
+    """Return a mask of affordable sets without an affordable superset that costs no more."""
     eligible = np.zeros(len(ranks), dtype=np.bool_)
     eligible[list(affordable)] = True
-    no_dearer = ranks[None, :] <= ranks[:, None]
-    return np.asarray(eligible & ~(contained & no_dearer & eligible[None, :]).any(axis=1))
+    costs_no_more = ranks[None, :] <= ranks[:, None]
+    return np.asarray(eligible & ~(contained & costs_no_more & eligible[None, :]).any(axis=1))
 
 
 def _cheapest(indices: Indices, ranks: Indices, at_least: int) -> list[int]:
-    """The cheapest cost groups among ``indices``, as many as hold ``at_least`` control sets.
+    """Return the cheapest cost groups among ``indices`` that hold ``at_least`` control sets.
 
-    Asking for as many as were asked for before keeps the number of calls logarithmic where every
-    control set has a cost of its own.
+    Doubling the number of evaluations keeps the number of calls logarithmic if all costs differ.
     """
     ordered = indices[np.argsort(ranks[indices], kind="stable")]
     last = ranks[ordered[min(max(at_least, 1), len(ordered)) - 1]]

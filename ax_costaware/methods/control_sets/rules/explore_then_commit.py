@@ -36,7 +36,7 @@ from ax_costaware.methods.control_sets.rules.rule import (
 )
 
 _ROUNDING = 1e-9
-"""A quotient this close to the next integer, relatively, is that integer: 4 / (0.3 / 3) is 40."""
+"""Relative distance to an integer that is rounding only, so that 4 / (0.3 / 3) is 40."""
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -75,9 +75,10 @@ class ExploreThenCommit(ControlSetRule):
 
     @classmethod
     def adaptive(cls, scale: float = 4.0) -> ExploreThenCommit:
-        """``floor(scale / c)`` plays of a group, with ``c`` its cost relative to the largest.
+        """Return a rule with ``floor(scale / c)`` plays of a group, ``c`` its relative cost.
 
-        So each group is explored for about ``scale`` times the largest cost.
+        ``c`` is relative to the largest cost, so that each group is explored for about ``scale``
+        times the largest cost.
 
         Args:
             scale: A finite number > 0.
@@ -162,7 +163,7 @@ class ExploreThenCommit(ControlSetRule):
                     f"{left} of {allowance} plays left"
                 )
                 break
-        # The largest value is reached on a set that is part of no other.
+        # By monotonicity the largest value is that of a maximal set.
         seen = SeenValues(evaluate)
         seen.look(maximal(history.contained, in_play))
         index = history.largest(seen.values, seen.values)

@@ -5,13 +5,12 @@ A rule is a frozen dataclass with one method, ``decide``: numbers in, a choice w
 Subsets*). It sees no inputs and no model. Costs are in the user's own unit, values in raw units of
 the objective with the sign of maximization.
 
-Which control sets can matter follows from their inclusion alone. If control set :math:`I` is part
-of :math:`J`, then :math:`\max E[u_I] \le \max E[u_J]` for every function :math:`u`, because
-whatever ``J`` does with the further inputs, the best fixed values are at least as good as random
-ones. So the largest value of all is reached on a set that is part of no other, and within sets of
-equal cost on one that is part of no other of that cost (Tay et al. 2023, *Bayesian Optimization
-with Cost-varying Variable Subsets*, section 4: "any control set that is a strict subset of another
-will never be chosen").
+Values are monotone under inclusion. If control set :math:`I` is a subset of :math:`J`, then
+:math:`\max E[u_I] \le \max E[u_J]` for every function :math:`u`, because the best fixed values of
+the further inputs are at least as good as random ones. So the largest value is that of a maximal
+set, and within sets of equal cost that of a maximal one among them (Tay et al. 2023, *Bayesian
+Optimization with Cost-varying Variable Subsets*, section 4: "any control set that is a strict
+subset of another will never be chosen").
 """
 
 from __future__ import annotations
@@ -59,10 +58,10 @@ class EvaluateBounds(Protocol):
     """
 
     def __call__(self, indices: Sequence[int]) -> Sequence[float]:
-        """The largest expected acquisition value of each control set."""
+        """Return the largest expected acquisition value of each control set."""
 
     def lower(self, indices: Sequence[int], pointwise: bool = False) -> Sequence[float]:
-        r"""A lower confidence bound of the best expected value that each can reach.
+        r"""Return a lower confidence bound of the best expected value of each.
 
         Args:
             indices: Indices of control sets.
@@ -71,13 +70,13 @@ class EvaluateBounds(Protocol):
         """
 
     def upper(self, indices: Sequence[int], pointwise: bool = False) -> Sequence[float]:
-        """The upper confidence bound to ``lower``."""
+        """Return the upper confidence bound to ``lower``."""
 
     def worst(self) -> float:
-        """An estimate of the least value of the objective."""
+        """Return an estimate of the least value of the objective."""
 
     def costs(self, indices: Sequence[int]) -> Sequence[CostEstimate]:
-        """The cost of each at the values where its acquisition value is largest."""
+        """Return the cost of each at the values where its acquisition value is largest."""
 
 
 @dataclass(frozen=True)
@@ -181,9 +180,9 @@ class ControlSetHistory:
 
     @property
     def contained(self) -> Mask:
-        """``S x S``: whether the set of the column has all that the set of the row has, and more.
+        """``S x S`` mask: the set of the column is a proper superset of the set of the row.
 
-        Then it has no smaller value. None does where values are not ``monotone``.
+        The superset then has no smaller value. False everywhere if values are not ``monotone``.
         """
         return proper_supersets(self.parameters) & self.monotone
 
@@ -293,14 +292,14 @@ class ControlSetRule(ABC):
 
 
 class SeenValues:
-    """The values that a rule has asked for in one decision, each asked for once."""
+    """Cache of the values that a rule has asked for in one decision."""
 
     def __init__(self, evaluate: Evaluate) -> None:
         self._evaluate = evaluate
         self.values: dict[int, float] = {}
 
     def look(self, indices: Sequence[int]) -> list[float]:
-        """Values of ``indices``; those not known yet are asked for in one call.
+        """Return the values of ``indices``; unknown ones are evaluated in one call.
 
         Raises:
             InputError: If ``evaluate`` gives too few or too many values, or one that is not finite.
@@ -325,7 +324,7 @@ def expected_costs(
     found = {i: estimate.mean for i, estimate in zip(indices, estimates, strict=True)}
     sets = history.parameters
     priced = {j: cost for j, cost in enumerate(history.costs) if history.is_priced(j)}
-    # Those that may be chosen first; all are alike where nothing is known.
+    # Unknown costs count as the least known one, so that every control set is tried.
     others = min(priced.values(), default=1.0)
     least = min((found[i] for i in indices if i in priced), default=others)
     for i in found.keys() - priced.keys():
@@ -355,7 +354,7 @@ def finite_values(given: Sequence[float], indices: Sequence[int], what: str = ""
 
 
 def proper_supersets(parameters: Sequence[frozenset[str]]) -> Mask:
-    """``S x S``: whether the set of the column is a proper superset of the set of the row."""
+    """Return ``S x S``: True if the set of the column is a proper superset of that of the row."""
     names = sorted(frozenset().union(*parameters))
     place = {name: i for i, name in enumerate(names)}
     member = np.zeros((len(parameters), len(names)), dtype=np.float32)
@@ -367,14 +366,14 @@ def proper_supersets(parameters: Sequence[frozenset[str]]) -> Mask:
 
 
 def maximal(contained: Mask, among: Iterable[int]) -> list[int]:
-    """Those ``among`` the indices whose set is part of no other of them, in increasing order."""
+    """Return the indices ``among`` whose set is no proper subset of another one, in order."""
     chosen = np.array(sorted(among), dtype=np.intp)
     inside = contained[np.ix_(chosen, chosen)].any(axis=1)
     return [int(index) for index in chosen[~inside]]
 
 
 def cost_groups(costs: Sequence[float]) -> list[tuple[int, ...]]:
-    """Indices of equal cost (to rounding), cheapest group first; declared order within a group."""
+    """Return groups of indices of equal cost, to rounding, cheapest first."""
     groups: list[list[int]] = []
     for index in sorted(range(len(costs)), key=lambda i: costs[i]):
         if groups and math.isclose(costs[index], costs[groups[-1][0]]):
@@ -391,15 +390,15 @@ def checked_choice(
 
     Args:
         rule: The rule.
-        affordable: Which control sets it could choose.
-        choice: What it chose.
+        affordable: Mask of the control sets that it could choose.
+        choice: Its choice.
 
     Returns:
         The same, with a plain index.
 
     Raises:
-        InputError: If it is no ``ControlSetChoice``, or of none of these, or without a reason, or
-            names others.
+        InputError: If it is no ``ControlSetChoice`` with a reason, or has an index that is not
+            affordable or does not exist.
     """
     able = [index for index, is_able in enumerate(affordable) if is_able]
     what = f"{type(rule).__name__} chose {choice!r}: expected"

@@ -1,4 +1,4 @@
-r"""The cheapest control set among the good ones, where costs are random and have to be learned.
+r"""The cheapest control set with nearly the best value, if costs are random and learned.
 
 A variant of Algorithm 1 of Hoang et al. 2025, *Bayesian Optimization for Unknown Cost-Varying
 Variable Subsets with No-Regret Costs*. Every control set is explored in turn; then, with an upper
@@ -13,22 +13,22 @@ played, of equal ones that with the largest acquisition value. Where no control 
 running bounds start anew from the present ones.
 
 The paper's bounds are :math:`\max E[\mu \pm \beta\sigma]`, which average the uncertainty of the
-function over the uncontrolled inputs. That of the average is much smaller, and a control set of
-which little depends on what is controlled is never ruled out by the former: by default the bounds
-are :math:`\max E\mu \pm \beta\,\mathrm{sd}[E f]`.
+function over the uncontrolled inputs. The uncertainty of the average is much smaller. A control set
+whose inputs matter little is never ruled out by the former, so the default bounds are
+:math:`\max E\mu \pm \beta\,\mathrm{sd}[E f]`.
 
-What the paper takes for granted is made up for, so that a shift or another unit of the objective or
-of the cost changes no decision:
+Assumptions of the paper about units are removed, so that a shift or another unit of the objective
+or of the cost changes no decision:
 
 * :math:`(1 - \alpha)\,\bar l` presumes an objective of at least zero. Here it is
   :math:`\bar l - \alpha \max(\bar l - f_{low}, 0)`, with the least value :math:`f_{low}` of the
   objective given, or estimated from the model.
 * The width :math:`\sqrt{2 \log T / T_i}` of a mean cost presumes costs in [0, 1]. Here it is
-  multiplied by the range over which costs of one control set scatter. Where it is not given, twice
-  the standard deviation takes its place, which is never more than the range (Popoviciu) and is as
-  much for a sub-Gaussian cost: that of all control sets, in proportion to their mean costs.
-* The number of trials :math:`T` is unknown under a budget. Here it is the trials so far and what
-  the rest of the budget buys at the average cost so far.
+  multiplied by the range of the costs of one control set. If it is not given, twice the standard
+  deviation is used, which is at most the range (Popoviciu) and suffices for a sub-Gaussian cost.
+  The relative standard deviation is pooled over the control sets.
+* The number of trials :math:`T` is unknown under a budget. Here it is the number of trials so far
+  plus those that the rest of the budget pays for at the average cost so far.
 
 Costs and the budget are in the user's own unit, values in raw units of the objective with the sign
 of maximization.
@@ -99,12 +99,12 @@ class UnknownCosts(ControlSetRule):
     as initial ones, leave of the budget."""
 
     halve_every: int | None = None
-    """Decisions of the exploitation after which the tolerance is halved, again and again; 0 for a
-    tolerance that stays; None for as many as there are inputs that are set."""
+    """Number of decisions of the exploitation between halvings of the tolerance; 0 for a constant
+    tolerance; None for the number of controllable inputs."""
 
     cost_range: float | None = None
-    """Largest difference between two costs of one control set, a finite number > 0; None: by the
-    scatter that was seen."""
+    """Largest difference between two costs of one control set, a finite number > 0; None: estimated
+    from reports."""
 
     worst_value: float | None = None
     """The least value that the objective can take, or the greatest if it is minimised, in raw
@@ -172,7 +172,7 @@ class UnknownCosts(ControlSetRule):
         return dict(zip(indices, values, strict=True))
 
     def _to_explore(self, history: ControlSetHistory, affordable: Sequence[int]) -> int | None:
-        """The control set whose turn it is, or None if exploration has ended."""
+        """Return the control set to explore next, or None if exploration has ended."""
         if any(_ended_exploration(past, history.budget) for past in history.past):
             return None
         explored = _explored(history)
@@ -184,8 +184,7 @@ class UnknownCosts(ControlSetRule):
             return turn
         share = self._share(history) * (1 + 1e-9)
         spent = math.fsum(past.charged for past in explored)
-        # Nothing is known of what a control set costs that was never played, or of anything before
-        # the first cost is reported.
+        # The cost of a control set without reports is unknown and counts as zero here.
         expected = history.costs[turn] if history.is_priced(turn) else 0.0
         return turn if spent < share and spent + expected <= share else None
 
@@ -239,7 +238,7 @@ class UnknownCosts(ControlSetRule):
             goal = lower
             qualified = [i for i in affordable if present[i] >= threshold(goal)]
         if not qualified:
-            # Money is left only for control sets below the best: these compare with each other.
+            # No affordable control set reaches the best: compare the affordable ones.
             tops = maximal(proper_supersets(history.parameters), affordable)
             goal = max(finite_values(evaluate.lower(tops, self.pointwise_bounds), tops))
             least = min(threshold(goal), max(present.values()))
@@ -282,7 +281,7 @@ class UnknownCosts(ControlSetRule):
     def _least_costs(
         self, history: ControlSetHistory, evaluate: EvaluateBounds, indices: Sequence[int]
     ) -> dict[int, float]:
-        """Lower confidence bounds of the expected cost of one trial, at least zero."""
+        """Return lower confidence bounds of the expected cost of one trial, at least zero."""
         estimates = dict(zip(indices, evaluate.costs(indices), strict=True))
         reported = history.reported or ((),) * len(history.costs)
         averaged = [reported[i] for i, cost in estimates.items() if cost.standard_error is None]
@@ -303,10 +302,10 @@ class UnknownCosts(ControlSetRule):
 
 
 def relative_scatter(reported: Sequence[Sequence[float]]) -> float:
-    """Standard deviation of costs about the mean of their control set, in shares of that mean.
+    """Return the standard deviation of costs relative to the mean of their control set.
 
-    Pooled over the control sets, because one of them may have been played only a few times, with
-    one deviation of ``PRIOR_SCATTER`` more, so that costs that agree by chance are not trusted.
+    It is pooled over the control sets, since one of them may have few trials, and includes one
+    pseudo-observation of ``PRIOR_SCATTER``, so that a few equal costs do not give zero.
     """
     squares, freedom = PRIOR_SCATTER**2, 1
     for costs in reported:
@@ -318,7 +317,7 @@ def relative_scatter(reported: Sequence[Sequence[float]]) -> float:
 
 
 def _explored(history: ControlSetHistory) -> list[PastChoice]:
-    """Decisions of the first phase; one that is no trial yet has no state, and continues it."""
+    """Return the decisions of the first phase; undelivered ones, without a state, count."""
     return [past for past in history.past if past.state.get("phase", EXPLORE) == EXPLORE]
 
 
@@ -330,7 +329,7 @@ def _ended_exploration(past: PastChoice, budget: float | None) -> bool:
 
 
 def _horizon(history: ControlSetHistory) -> float:
-    """Trials so far, and those that the rest of the budget buys at the average cost so far."""
+    """Return the number of trials so far plus those that the rest of the budget pays for."""
     so_far = len(history.past)
     charged = math.fsum(past.charged for past in history.past)
     average = charged / so_far if charged > 0 else math.fsum(history.costs) / len(history.costs)
@@ -339,7 +338,7 @@ def _horizon(history: ControlSetHistory) -> float:
 
 
 def _running_bounds(history: ControlSetHistory) -> tuple[float, list[float]]:
-    """Bounds since the last reset, rebuilt from what the decisions recorded."""
+    """Return the running bounds since the last reset, from the records of decisions."""
     lower, upper = -math.inf, [math.inf] * len(history.costs)
     for past in history.past:
         recorded = past.state.get("lower")
@@ -356,7 +355,7 @@ def _running_bounds(history: ControlSetHistory) -> tuple[float, list[float]]:
 def _state(
     phase: str, lower: float, upper: dict[int, float], history: ControlSetHistory, reset: bool
 ) -> dict[str, Any]:
-    """Return the state for later decisions; bounds that hold for this one alone do not count."""
+    """Return the state for later decisions, without bounds that hold for this decision only."""
     return {
         "phase": phase,
         "lower": None if history.pending else lower,

@@ -1,9 +1,9 @@
-"""The control set with the most per unit of its cost, in the user's own unit.
+"""The control set with the largest value per unit of its cost.
 
 ``LargestValuePerCost`` is a baseline: appendix C of Tay et al. 2023, *Bayesian Optimization with
 Cost-varying Variable Subsets*, compares with UCB-PSQ, TS-PSQ and expected improvement divided by
-the control set's cost. Which of the three it is depends on the values. Counted from the worst value
-there is, and not from zero, an upper confidence bound per cost is a rule of this package.
+the control set's cost; the acquisition function decides which of the three it is. An upper
+confidence bound above the worst value, and not above zero, per cost is this package's own rule.
 """
 
 from __future__ import annotations
