@@ -1,16 +1,15 @@
-"""Factories of Ax generation strategies for trials that tell of something else than themselves.
+"""Factories of Ax generation strategies whose trials are not what is deployed.
 
 - ``indirect_query_strategy``: Zhang et al. 2024, "Indirect Query Bayesian Optimization with
-  Integrated Feedback": clinics report averages, satellites coarse pixels, and what is wanted is the
-  best point. Each trial asks the query whose answer is expected to tell most about it, by the joint
+  Integrated Feedback". Clinics report averages, satellites report coarse pixels, and the goal is
+  the best point behind them. Each trial asks the most informative query about it, by the joint
   entropy of the point and its value or as published (CMES).
-- ``resolution_tree_strategy``: CMETS of the same, section 5.2. A cell of a tree over the space is
-  measured as a whole: coarse and cheap, or fine and dear? Each trial measures the cell whose mean
-  is expected to tell most, per unit of cost.
+- ``resolution_tree_strategy``: CMETS of the same, section 5.2. A trial measures the mean over a
+  cell of a tree, which is coarse and cheap or fine and expensive. Each trial measures the cell of
+  most information per unit of cost.
 - ``fidelity_strategy``: the knowledge gradient per cost of Poloczek, Wang and Frazier 2017,
   "Multi-Information Source Optimization", and Wu et al. 2019, "Practical Multi-fidelity Bayesian
-  Optimization for Hyperparameter Tuning", of the inputs of a trial: short runs say which long one
-  to deploy.
+  Optimization for Hyperparameter Tuning". Short runs decide which long run to deploy.
 """
 
 from __future__ import annotations
@@ -57,72 +56,73 @@ def indirect_query_strategy(
     torch_device: str | None = None,
     winsorize: bool = True,
 ) -> GenerationStrategy:
-    """A strategy that asks what tells most about the best point, and is answered by averages.
+    """Return a strategy that asks the most informative query about the best latent point.
 
-    The parameters of the Ax experiment are those of the queries, and its metric is the answer: the
-    average of the objective over the points that a query reaches. ``recommend(client)`` says which
-    point is best, in terms of ``target_parameters``, and what to expect there.
+    The parameters of the Ax experiment are those of the queries. Its metric is the answer: the
+    average of the objective over latent points. ``recommend(client)`` returns the best latent
+    point, in terms of ``target_parameters``, and its expected value.
 
-    Outcome constraints with a number as their bound are taken from the experiment's optimization
-    configuration. They are on the point: each outcome, of which the answers are averages, too, has
-    a model of its own, and a query is to tell of the best feasible point. That is by the joint
-    entropy, whatever ``acquisition`` says: an average over infeasible points may be above the value
-    of the best feasible one.
+    Outcome constraints with a number as their bound are read from the experiment's optimization
+    configuration. They apply to latent points; answers are averages of the constrained outcomes,
+    too, and each outcome has a model of its own. The criterion is then the joint entropy for any
+    ``acquisition``, because an average over infeasible points may be above the best feasible value.
 
     Args:
-        target_parameters: The parameters of the points, as Ax's configurations, in the order of the
-            conditional's columns of X. They are no parameters of the experiment, and may have the
-            names of such.
-        conditional: The law of a point given a query: ``GaussianConditional``,
-            ``UniformBoxConditional``, ``FiniteConditional`` for policies over arms, or, from pairs
-            of points and queries, to which ``add_pairs`` adds while the experiment runs,
-            ``RegressedConditional`` or ``LearnedConditional``. Bounds that it lacks are those of
-            ``target_parameters``. A column of X for a choice without an order has the position of
-            the value in it. The points of a ``FiniteConditional`` are all that can be recommended.
-        cost: What a query costs, in a unit of your own: a number, or a value object such as
+        target_parameters: Ax configurations of the parameters of latent points, in the order of the
+            conditional's columns of X. They are not parameters of the experiment, but may have the
+            same names.
+        conditional: Distribution of a latent point given a query: ``GaussianConditional``,
+            ``UniformBoxConditional``, ``FiniteConditional`` for policies over arms, or, learned
+            from pairs of points and queries, ``RegressedConditional`` or ``LearnedConditional``;
+            ``add_pairs`` adds pairs while the experiment runs. Missing bounds are those of
+            ``target_parameters``. For a choice without an order, a column of X has the position of
+            the value. Only points of a ``FiniteConditional`` are recommended.
+        cost: Cost of a query, in a unit of your own: a number, or a value object such as
             ``AffineCost({"patients": 2.5})`` by the names of the experiment's parameters. Queries
-            are then compared by information per unit of cost.
-        budget: What all trials may cost together. When what is left pays for no query, asking for
-            one raises ``OptimizationShouldStop``, which says what to deploy. None: no limit.
+            are compared by information per unit of cost.
+        budget: Largest total cost of all trials; None for no limit. If no query is affordable, the
+            next request raises ``OptimizationShouldStop`` with the recommendation.
         query_parameters: Names of the experiment's parameters in the order of the conditional's
             query columns; None: in the experiment's own order.
-        acquisition: What a query is to tell of: ``"joint_entropy"``, the best point together with
-            its value; ``"max_value_entropy"``, the value only (CMES, as published), which may ask
-            one query again and again where answers are noisy or the law is learned; or
-            ``"max_value_entropy_noise_aware"``, the same with an account of the answer's noise.
-            Where no query tells of the value (less than 1e-6 nats) the first decides.
-        initial_trials: Quasi-random queries before the model decides. With 0 the first
-            outcome ends them, be it of an attached trial.
-        max_trial_cost: What any one trial may cost; None for no limit.
-        charge_initial: Whether the initial trials are paid from the budget.
+        acquisition: Information criterion of a query.
+
+            - ``"joint_entropy"``: about the best point and its value.
+            - ``"max_value_entropy"``: about the value only (CMES, as published). It may repeat one
+              query if answers are noisy or the conditional is learned.
+            - ``"max_value_entropy_noise_aware"``: the same, with the noise of the answer.
+
+            If no query is informative about the value (1e-6 nats), joint entropy is used.
+        initial_trials: Quasi-random queries before the model decides. With 0 the model
+            decides from the first outcome on, also that of an attached trial.
+        max_trial_cost: Largest cost of a trial; None for no limit.
+        charge_initial: Charge the initial trials to the budget.
         hyperparameters: ``FixedHyperparameters`` of the model of the objective over the points, on
             the unit cube of the target parameters; None: fitted to the answers.
-        seed: Seed of everything random. Two runs with one seed and the same outcomes agree.
+        seed: Seed of all random numbers. Runs with the same seed and outcomes agree.
         num_samples: Sampled optima over which the information is averaged.
         num_restarts: Local searches for the query; None for the method's default.
-        raw_samples: Queries from the best of which these start; None for the method's default.
-        lmbda: What one unit of cost is worth, in units of the objective. When further queries are
-            not expected to add the price of their cost to the expectation of the best point, in
-            several decisions in a row, asking for one raises ``OptimizationShouldStop``. None: only
-            the budget ends a run.
-        count_attached: Whether trials that were attached with their data, such as past ones, count
-            towards ``initial_trials``.
+        raw_samples: Raw starting queries of the searches; None for the method's default.
+        lmbda: Value of one unit of cost, in units of the objective. If the expected gain of further
+            queries in the best expectation is below the price of their cost, in several decisions
+            in a row, the next request raises ``OptimizationShouldStop``. None: only the budget ends
+            a run.
+        count_attached: Count trials that were attached with their data, such as past ones, towards
+            ``initial_trials``.
         feasibility_threshold: Least probability of satisfying all outcome constraints with which a
             point may be deployed.
-        torch_device: Where models and searches compute, by torch's name, such as ``"cuda"`` or
-            ``"cuda:1"``; None for the CPU. It is stored. A store that is loaded where there is no
-            such device goes on with the CPU, and says so in the log.
-        winsorize: Whether an outcome counts as no worse than ten distances between the quartiles
-            beyond the worse one, where hyperparameters are fitted: a trial that went wrong, and
-            says so by a million, is not to hide how the others differ.
+        torch_device: Torch device of models and searches, such as ``"cuda"`` or ``"cuda:1"``; None
+            for the CPU. It is stored. On a machine without this device the CPU is used, with a
+            warning in the log.
+        winsorize: Clip outcomes worse than ``Q1 - 10 * IQR`` (for maximization) if hyperparameters
+            are fitted, so that one diverged trial does not set the scale of the model.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an
         ``Orchestrator``.
 
     Raises:
-        UserInputError: If an argument has a value that the method cannot use. Whether the
-            arguments fit the experiment is checked when the first trial is asked for.
+        UserInputError: If an argument has an invalid value. Arguments are checked against the
+            experiment when the first trial is requested.
     """
     settings = locals()
     settings["target_parameters"] = parameters_of_configs(target_parameters)
@@ -131,7 +131,7 @@ def indirect_query_strategy(
 
 @ax_errors()
 def level_parameter(max_level: int) -> RangeParameterConfig:
-    """The parameter that says how fine a cell is, to be added to those of the experiment.
+    """Return the parameter for the level of a cell, to be added to those of the experiment.
 
     Args:
         max_level: The finest level, at least 1; the whole space is level 0.
@@ -163,58 +163,57 @@ def resolution_tree_strategy(
     torch_device: str | None = None,
     winsorize: bool = True,
 ) -> GenerationStrategy:
-    """A strategy that chooses where to measure, and how finely.
+    """Return a strategy that chooses the cell to measure, and its resolution.
 
-    The experiment has the parameters of ``level_parameter(max_level)`` and the target parameters
-    themselves: a trial is a cell, given by its level and its centre, and its metric is the mean of
-    the objective over the cell. Candidates are the leaves of a tree, which the cells that were
-    measured have grown, and their children. ``recommend(client)`` says which point is best. Outcome
-    constraints are taken as by ``indirect_query_strategy``.
+    The experiment has the parameter ``level_parameter(max_level)`` and the target parameters. A
+    trial is a cell, given by its level and its centre, and its metric is the mean of the objective
+    over the cell. Candidates are the leaves of a tree, in which measured cells are split, and their
+    children. ``recommend(client)`` returns the best point. Outcome constraints apply as in
+    ``indirect_query_strategy``.
 
     Args:
         target_parameters: The parameters of the points: ranges of real numbers without a log scale.
         max_level: The finest level, at least 1.
-        splits: Into how many parts a cell is split along every parameter, or along each of them.
-        costs: What a cell of each level costs, from level 0 to ``max_level``; None:
+        splits: Number of parts of a cell along every parameter, or along each one.
+        costs: Cost of a cell of each level, from level 0 to ``max_level``; None:
             ``0.5 (level + 1)``.
         noise: Standard deviation of the noise of a measurement, one for each level or one for all;
-            None: fitted, or that of ``hyperparameters``. Standard errors that are reported with the
-            outcomes replace it for these outcomes.
-        budget: What all trials may cost together. When what is left pays for no cell, asking for
-            one raises ``OptimizationShouldStop``, which says what to deploy. None: no limit.
-        acquisition: What a cell is to tell of, by default the best value (CMETS, as published); see
-            ``indirect_query_strategy``.
+            None: fitted, or that of ``hyperparameters``. Reported standard errors of outcomes
+            replace it.
+        budget: Largest total cost of all trials; None for no limit. If no cell is affordable, the
+            next request raises ``OptimizationShouldStop`` with the recommendation.
+        acquisition: Information criterion of a cell, by default about the best value (CMETS, as
+            published); see ``indirect_query_strategy``.
         initial_trials: Cells that are measured before the model decides, the coarsest first. None:
-            the whole space and the cells of level 1. With 0 the first outcome ends them,
-            be it of an attached trial.
-        max_trial_cost: What any one trial may cost; None for no limit.
-        charge_initial: Whether the initial trials are paid from the budget.
+            the whole space and the cells of level 1. With 0 the model decides from the first
+            outcome on, also that of an attached trial.
+        max_trial_cost: Largest cost of a trial; None for no limit.
+        charge_initial: Charge the initial trials to the budget.
         hyperparameters: ``FixedHyperparameters`` of the model of the objective, on the unit cube of
             the target parameters; None: fitted.
-        seed: Seed of everything random. Two runs with one seed and the same outcomes agree.
+        seed: Seed of all random numbers. Runs with the same seed and outcomes agree.
         num_samples: Sampled optima over which the information is averaged.
-        lmbda: What one unit of cost is worth, in units of the objective. When further cells are
-            not expected to add the price of their cost to the expectation of the best point, in
-            several decisions in a row, asking for one raises ``OptimizationShouldStop``. None: only
-            the budget ends a run.
-        count_attached: Whether trials that were attached with their data, such as past ones, count
-            towards ``initial_trials``.
+        lmbda: Value of one unit of cost, in units of the objective. If the expected gain of further
+            cells in the best expectation is below the price of their cost, in several decisions in
+            a row, the next request raises ``OptimizationShouldStop``. None: only the budget ends a
+            run.
+        count_attached: Count trials that were attached with their data, such as past ones, towards
+            ``initial_trials``.
         feasibility_threshold: Least probability of satisfying all outcome constraints with which a
             point may be deployed.
-        torch_device: Where models and searches compute, by torch's name, such as ``"cuda"`` or
-            ``"cuda:1"``; None for the CPU. It is stored. A store that is loaded where there is no
-            such device goes on with the CPU, and says so in the log.
-        winsorize: Whether an outcome counts as no worse than ten distances between the quartiles
-            beyond the worse one, where hyperparameters are fitted: a trial that went wrong, and
-            says so by a million, is not to hide how the others differ.
+        torch_device: Torch device of models and searches, such as ``"cuda"`` or ``"cuda:1"``; None
+            for the CPU. It is stored. On a machine without this device the CPU is used, with a
+            warning in the log.
+        winsorize: Clip outcomes worse than ``Q1 - 10 * IQR`` (for maximization) if hyperparameters
+            are fitted, so that one diverged trial does not set the scale of the model.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an
         ``Orchestrator``.
 
     Raises:
-        UserInputError: If an argument has a value that the method cannot use. Whether the
-            arguments fit the experiment is checked when the first trial is asked for.
+        UserInputError: If an argument has an invalid value. Arguments are checked against the
+            experiment when the first trial is requested.
     """
     settings = locals()
     settings["target_parameters"] = parameters_of_configs(target_parameters)
@@ -242,67 +241,66 @@ def fidelity_strategy(
     torch_device: str | None = None,
     winsorize: bool = True,
 ) -> GenerationStrategy:
-    """A strategy that finds the best long run from short ones, or the best fine one from coarse.
+    """Return a multi-fidelity strategy: the best long run is found from short runs.
 
     Some parameters are fidelities, such as the epochs of a training, the size of the data or the
-    mesh of a simulation, and what is to be deployed has them at their target. Each trial has the
-    inputs and the fidelities from which the best value at the target is expected to gain most per
-    unit of cost. How well other fidelities speak for the target is learned with the objective, so
-    that one that misleads is left. ``recommend(client)`` answers for the target only, whether or
-    not a trial there was run.
+    mesh of a simulation. The deployed point has them at their target values. Each trial has the
+    inputs and fidelities of the largest knowledge gradient about the target per unit of cost. The
+    correlation of other fidelities with the target is learned, so that misleading ones are
+    abandoned. ``recommend(client)`` is at the target, where no trial need have been run.
 
-    The objective of the trials is that of one at their own fidelity. Outcome constraints are taken
-    from the experiment's optimization configuration, and are to hold at the target.
+    The objective of a trial is that at its own fidelity. Outcome constraints are read from the
+    experiment's optimization configuration, and apply at the target.
 
     Args:
-        cost: What a trial costs, in a unit of your own, as in ``cost_aware_strategy``: a value
-            object such as ``AffineCost({"epochs": 2.5}, fixed=10)``, the name of the metric in
-            which the cost of each trial is reported, from which it is learned, or a function. A
-            number, where all cost the same, leaves nothing to save.
-        target: The parameters that are fidelities, with their values in what is to be deployed:
-            ``{"epochs": 100}``. They are ranges, on whatever scale, or choices, ordered or not.
-        budget: What all trials may cost together. No trial is chosen that is expected to cost more
-            than what is left; when that pays for no trial, asking for one raises
-            ``OptimizationShouldStop``, which says what to deploy. None: no limit.
-        lmbda: What one unit of cost is worth, in units of the objective. When no trial is expected
-            to improve the best value at the target by more than the price of its cost, asking for
-            one raises ``OptimizationShouldStop``. None: only the budget ends the run.
-        cost_model: How the log of a cost is learned: ``"gp"``, ``"linear"``, or ``"trend"``, their
-            sum, by which costs go on rising where nothing was tried.
-        initial_trials: Quasi-random trials, in their fidelities, too, before the model decides.
-            With 0 the first outcome ends them, be it of an attached trial.
-        initial_share: Share of the budget that the initial trials keep to: quasi-random points are
-            left out that would leave too little of it to the others, so that most of them are at
-            cheap fidelities; it ends when it has cost its share, with three outcomes at least.
-            None: the design does not look at costs.
-        max_trial_cost: What any one trial may be expected to cost; None for no limit. The target
-            itself may cost more.
-        charge_initial: Whether the initial trials are paid from the budget.
-        seed: Seed of everything random. Two runs with one seed and the same outcomes agree.
+        cost: Cost of a trial, in a unit of your own, as in ``cost_aware_strategy``: a value object
+            such as ``AffineCost({"epochs": 2.5}, fixed=10)``, the name of a metric in which the
+            cost of each trial is reported, from which it is learned, or a function. With a constant
+            cost low fidelities save nothing.
+        target: The parameters that are fidelities, with their values in the deployed point:
+            ``{"epochs": 100}``. They are ranges, on any scale, or choices, ordered or not.
+        budget: Largest total cost of all trials; None for no limit. A trial is only chosen if its
+            expected cost is affordable. If none is, the next request raises
+            ``OptimizationShouldStop`` with the recommendation.
+        lmbda: Value of one unit of cost, in units of the objective. If no trial has an expected
+            gain at the target above the price of its cost, the next request raises
+            ``OptimizationShouldStop``. None: only the budget ends the run.
+        cost_model: Model of the log of a learned cost: ``"gp"``, ``"linear"``, or ``"trend"``,
+            their sum, which extrapolates rising costs.
+        initial_trials: Trials with quasi-random inputs and fidelities before the model decides.
+            With 0 the model decides from the first outcome on, also that of an attached trial.
+        initial_share: Largest share of the budget for the initial trials; None: the design ignores
+            costs. Quasi-random points that would leave too little for the other initial trials are
+            skipped, so that most are at cheap fidelities. The design ends once it has spent its
+            share, and has three outcomes.
+        max_trial_cost: Largest expected cost of a trial; None for no limit. The target itself may
+            cost more.
+        charge_initial: Charge the initial trials to the budget.
+        seed: Seed of all random numbers. Runs with the same seed and outcomes agree.
         num_restarts: Restarts of the inner optimisation; None for Ax's default.
         raw_samples: Raw starting points of the inner optimisation; None for Ax's default.
-        count_attached: Whether trials that were attached with their data, such as past ones, count
-            towards ``initial_trials``.
+        count_attached: Count trials that were attached with their data, such as past ones, towards
+            ``initial_trials``.
         feasibility_threshold: Least probability of satisfying all outcome constraints at the target
             with which inputs may be deployed.
-        learn_failures: Whether failing is learned, as one more constraint: from trials that failed,
-            or with ``"abandoned"`` also from such as were abandoned.
-        resumes: Whether a trial with the inputs of a completed one and a higher fidelity goes on
-            from it, as a training does from its checkpoint, and costs only what is new. It is named
-            in ``query(client, i).resumes_trial``; a ``cost`` that is reported is what was new, too.
-            One fidelity is a number, with a range.
-        torch_device: Where models and searches compute, by torch's name, such as ``"cuda"`` or
-            ``"cuda:1"``; None for the CPU. It is stored. A store that is loaded where there is no
-            such device goes on with the CPU, and says so in the log.
-        winsorize: Whether outcomes that are far worse than most count as less bad, as Ax has it, so
-            that they do not set the scale of the model.
+        learn_failures: Learn the probability of failure as an additional constraint, from failed
+            trials, or with ``"abandoned"`` also from abandoned ones.
+        resumes: A trial with the inputs of a completed one and a higher fidelity resumes it, as a
+            training does from its checkpoint, and costs only what is new. The resumed trial is
+            ``query(client, i).resumes_trial``; a reported ``cost`` is also that of the new part.
+            This needs one fidelity that is a number, with a range.
+        torch_device: Torch device of models and searches, such as ``"cuda"`` or ``"cuda:1"``; None
+            for the CPU. It is stored. On a machine without this device the CPU is used, with a
+            warning in the log.
+        winsorize: Clip outcomes that are far worse than most, as Ax does, so that they do not set
+            the scale of the model.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an
         ``Orchestrator``.
 
     Raises:
-        UserInputError: If an argument has a value that the method cannot use. Whether the
-            arguments fit the experiment is checked when the first trial is asked for.
+        UserInputError: If an argument has an invalid value. Arguments are checked against the
+            experiment when the first trial is requested.
     """
     return strategy_with(MultiFidelity, locals())

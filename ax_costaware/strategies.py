@@ -1,17 +1,15 @@
-"""Factories of Ax generation strategies for trials whose own values are searched, by method.
+"""Factories of Ax generation strategies whose trials are the points that are deployed.
 
 - ``control_set_strategy``: UCB-CVS of Tay et al. 2023, "Bayesian Optimization with Cost-varying
-  Variable Subsets" (NeurIPS): an initial design, then a rule that chooses for every trial which
-  inputs to control, with the values that maximise an acquisition function in expectation over the
-  rest.
-- ``cost_aware_strategy``: trials with the largest expected improvement per unit of cost.
+  Variable Subsets" (NeurIPS). A rule chooses the inputs that each trial controls; their values
+  maximise an acquisition function in expectation over the uncontrolled inputs.
+- ``cost_aware_strategy``: the trial with the largest expected improvement per unit of cost.
 - ``gittins_strategy``: the Pandora's Box Gittins index of Xie, Astudillo, Frazier, Scully and
   Terenin 2024, "Cost-aware Bayesian Optimization via the Pandora's Box Gittins Index" (NeurIPS).
 - ``costly_feedback_strategy``: CE-GP-UCB of Wang, Ren, Bogunovic, Xiong and Urtasun 2020,
-  "Cost-Efficient Online Hyperparameter Optimization": something is tuned while it runs, its
-  response to the parameters drifts, and to look at the response costs. Every trial uses the point
-  with the largest upper confidence bound at its time, and is measured where that point could be
-  mistaken for a better one.
+  "Cost-Efficient Online Hyperparameter Optimization". A system is tuned while it runs, its response
+  drifts, and measuring the response is expensive. Every trial uses the point with the largest upper
+  confidence bound at its time, and is measured if that point may be confused with a better one.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ from ax_costaware.models.log_normal_cost import CostKind
 
 @ax_errors()
 def control_set_parameter(control_sets: Sequence[ControlSet]) -> ChoiceParameterConfig:
-    """The ``control_set`` parameter that an experiment with control sets needs.
+    """Return the ``control_set`` parameter that an experiment with control sets needs.
 
     Args:
         control_sets: The control sets, as given to ``control_set_strategy``.
@@ -88,79 +86,81 @@ def control_set_strategy(
     torch_device: str | None = None,
     winsorize: bool = True,
 ) -> GenerationStrategy:
-    """A strategy that chooses for every trial which inputs to control, and their values.
+    """Return a strategy that chooses the inputs that each trial controls, and their values.
 
-    Outcome constraints with a number as their bound are taken from the experiment's optimization
-    configuration. They are on the expectation of an outcome over what a trial leaves to chance, and
-    each outcome has a model of its own. A value above the worst, or an improvement, counts as far
-    as the query is likely to be feasible; where upper confidence bounds are compared, as by
-    ``ExploreThenCommit`` and ``EpsilonSchedule``, queries that are feasible by an optimistic bound
-    count in full (Xu et al. 2023). Until a query is feasible, the likeliest per cost comes next.
+    Outcome constraints with a number as their bound are read from the experiment's optimization
+    configuration. They apply to the expectation of an outcome over the uncontrolled inputs, and
+    each outcome has a model of its own.
+
+    - A value above the worst one, or an improvement, is weighted by the probability that the query
+      is feasible.
+    - Rules that compare upper confidence bounds, ``ExploreThenCommit`` and ``EpsilonSchedule``, do
+      not weight queries that are feasible by an optimistic bound (Xu et al. 2023).
+    - Until a query is feasible, the one with the largest probability of feasibility per cost is
+      next.
 
     Args:
         control_sets: The subsets of the inputs that a trial can control, each with its cost: a
             number; a value object over the values that are set, such as ``AffineCost({"time":
             2.0}, fixed=1.0)``; or None for a cost that is learned. ``complete_trial`` then needs
-            what each trial cost, which may depend on the values that it sets.
+            the cost of each trial, which may depend on the values that it sets.
         marginals: Distribution of each input where a trial does not control it, by name, in the
             parameter's raw units. Inputs that every control set controls need none. A ``Learned``
             one is updated with the values that the input takes in trials that do not control it.
-        budget: What all trials may cost together, in the unit of the costs. A trial is never chosen
-            beyond it; when it pays for no control set any more, asking for a trial raises
-            ``OptimizationShouldStop``, which says what to deploy. None: no limit. Where costs are
-            learned, what is expected is held against the budget, so that it is passed by no more
-            than the last trial's surprise, or the last batch's.
-        rule: How a control set is chosen. By default ``LargestValuePerCost(above="worst")``: the
-            one with the largest upper confidence bound, counted from the worst value that there
-            is, per unit of expected cost (with ``acquisition="ei"`` the improvement per cost).
-            Where chance does not reach the best values, ``ExploreThenCommit.adaptive()``, which
-            takes numbers as costs alone. A declared cost that depends on the values that are set
-            counts in their choice, too, where the rule divides by cost.
+        budget: Largest total cost of all trials, in the unit of the costs; None for no limit. A
+            trial is only chosen if its expected cost is affordable. If no control set is, the next
+            request raises ``OptimizationShouldStop`` with the recommendation. With learned costs,
+            the last trial or batch may exceed the budget by the error of its expected cost.
+        rule: Rule that chooses a control set. The default, ``LargestValuePerCost(above="worst")``,
+            takes the largest upper confidence bound above the worst value per unit of expected
+            cost (with ``acquisition="ei"`` the improvement per cost). If uncontrolled inputs hardly
+            ever take the best values, use ``ExploreThenCommit.adaptive()``, which needs numbers as
+            costs. If the rule divides by cost, a declared cost that depends on the values also
+            enters their choice.
         beta: Weight of the standard deviation in the upper confidence bound ``mu + beta * sigma``:
             a number, or ``TheoreticalBeta``.
-        acquisition: What is maximised in expectation: ``"ucb"``, ``"ei"`` or ``"ts"``.
-        initial_trials: Quasi-random trials before the model decides. With 0 the first
-            outcome ends them, be it of an attached trial.
+        acquisition: Acquisition function, in expectation: ``"ucb"``, ``"ei"`` or ``"ts"``.
+        initial_trials: Quasi-random trials before the model decides. With 0 the model
+            decides from the first outcome on, also that of an attached trial.
         initial_control_sets: Names of the control sets that the initial trials cycle through; by
-            default those of the cheapest cost, or all of them where a cost is unknown or depends on
-            the values that are set.
-        max_trial_cost: What any one trial may be expected to cost; None for no limit. Costs that
-            are learned are held against it once one was reported.
-        charge_initial: Whether the initial trials are paid from the budget.
+            default those of least cost, or all of them if a cost is unknown or depends on the
+            values that are set.
+        max_trial_cost: Largest expected cost of a trial; None for no limit. Learned costs are
+            limited once one was reported.
+        charge_initial: Charge the initial trials to the budget.
         surrogate_spec: The model: an Ax ``SurrogateSpec``, ``FixedHyperparameters``, or None for
             Ax's default GP with fitted hyperparameters.
-        seed: Seed of everything random. Two runs with one seed and the same outcomes agree.
-        num_nodes: Quasi-random nodes that stand for the joint law of the uncontrolled inputs.
+        seed: Seed of all random numbers. Runs with the same seed and outcomes agree.
+        num_nodes: Quasi-random nodes of the joint distribution of the uncontrolled inputs.
         num_restarts: Restarts of the inner optimisation per control set.
         raw_samples: Raw starting points of the inner optimisation per control set.
-        joint: Joint law of inputs that depend on each other, ``JointEmpirical`` or
-            ``GaussianCopula``; these are not among ``marginals``. A trial that controls some of
-            them leaves the others to their law given the controlled values.
-        switching_cost: What it costs, on top, to set parameters to other values than in the trial
-            before: ``SwitchingCost({"oven_temperature": 5.0})``. What a trial leaves to chance
-            costs nothing, and the next one that sets it pays for the change.
-        lmbda: What one unit of cost is worth, in units of the objective. When further trials are
-            not expected to add the price of their cost to the best expectation, in several
-            decisions in a row, asking for one raises ``OptimizationShouldStop``, which says what to
-            deploy. None: only the budget ends a run.
-        count_attached: Whether trials that were attached with their data, such as past ones, count
-            towards ``initial_trials``.
+        joint: Joint distribution of dependent inputs, ``JointEmpirical`` or ``GaussianCopula``;
+            these are not among ``marginals``. If a trial controls some of them, the others have
+            their conditional distribution given the controlled values.
+        switching_cost: Additional cost of settings that differ from the previous trial:
+            ``SwitchingCost({"oven_temperature": 5.0})``. An uncontrolled input costs nothing, and
+            the next trial that sets it pays for the change.
+        lmbda: Value of one unit of cost, in units of the objective. If the expected gain of further
+            trials in the best expectation is below the price of their cost, in several decisions in
+            a row, the next request raises ``OptimizationShouldStop`` with the recommendation. None:
+            only the budget ends a run.
+        count_attached: Count trials that were attached with their data, such as past ones, towards
+            ``initial_trials``.
         feasibility_threshold: Least probability of satisfying all outcome constraints with which a
-            query counts as feasible, and may be deployed.
-        torch_device: Where models and searches compute, by torch's name, such as ``"cuda"`` or
-            ``"cuda:1"``; None for the CPU. It is stored. A store that is loaded where there is no
-            such device goes on with the CPU, and says so in the log.
-        winsorize: Whether an outcome counts as no worse than ten distances between the quartiles
-            beyond the worse one, where hyperparameters are fitted: a trial that went wrong, and
-            says so by a million, is not to hide how the others differ.
+            query is feasible, and may be deployed.
+        torch_device: Torch device of models and searches, such as ``"cuda"`` or ``"cuda:1"``; None
+            for the CPU. It is stored. On a machine without this device the CPU is used, with a
+            warning in the log.
+        winsorize: Clip outcomes worse than ``Q1 - 10 * IQR`` (for maximization) if hyperparameters
+            are fitted, so that one diverged trial does not set the scale of the model.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an
         ``Orchestrator``.
 
     Raises:
-        UserInputError: If an argument has a value that the method cannot use. Whether the
-            arguments fit the experiment is checked when the first trial is asked for.
+        UserInputError: If an argument has an invalid value. Arguments are checked against the
+            experiment when the first trial is requested.
     """
     return strategy_with(ControlSets, locals())
 
@@ -188,34 +188,46 @@ def cost_aware_strategy(
     learn_failures: bool | Literal["abandoned"] = False,
     torch_device: str | None = None,
 ) -> GenerationStrategy:
-    """A strategy that chooses the trial with the largest expected improvement per unit of cost.
+    """Return a strategy that maximizes the expected improvement per unit of cost.
 
-    Improvement is over a noisy incumbent where noise is found. A budget is used up. ``lmbda`` says
-    what a unit of cost is worth, and ends a run when no trial is worth its cost; with a stopping
-    rule and no ``lmbda`` it is found from the budget at the first decision of the model, and held.
+    Improvement is over a noisy incumbent (noisy EI) if the model has found noise. A run ends
 
-    Outcome constraints with a number as their bound are taken from the experiment's optimization
-    configuration. Each of their metrics has a model of its own, and a trial is worth its cost as
-    far as it is likely to be feasible; until one is, the likeliest per cost comes next.
+    - when the budget pays for no trial, or
+    - with ``lmbda``, the price of a unit of cost, when no trial is worth its cost. With a stopping
+      rule and no ``lmbda``, it is solved from the budget at the first decision of the model, and
+      held.
+
+    Outcome constraints with a number as their bound are read from the experiment's optimization
+    configuration. Each of their metrics has a model of its own, and improvement is weighted by the
+    probability of being feasible. Until a trial is feasible, the one with the largest probability
+    of feasibility per cost is next.
 
     Args:
-        cost: What a trial costs, in a unit of your own: a number; a value object such as
-            ``AffineCost({"epochs": 2.5})``, ``ProductCost({"epochs": 1, "width": 2}, scale=0.1)``
-            or ``TableCost("machine", {...})``, or a sum of these; the name of the metric in which
-            the cost of each trial is reported, from which it is learned
-            (``complete_trial(..., cost=...)`` reports it); or a function from a parameterization to
-            a number, with which the experiment cannot be stored.
-        budget: What all trials may cost together. No trial is chosen that is expected to cost more
-            than what is left; when that pays for no trial, asking for one raises
-            ``OptimizationShouldStop``, which says what to deploy. None: no limit.
-        lmbda: What one unit of cost is worth, in units of the objective: the improvement for which
-            one would just pay one unit.
-        stop: When to stop before the budget is used up. None: when no trial is worth its cost at
-            ``lmbda``, and without one never. True: by ``GittinsStop``, when the best posterior mean
-            at an evaluated point is at least the largest index, unless lambda decays; also at a
-            lambda that is found from the budget. False: never. Or a rule, ``GittinsStop`` or
-            ``ImprovementPerCostStop``, with a ``lmbda`` of its own or the one in force.
-        acquisition: What is maximised.
+        cost: Cost of a trial, in a unit of your own:
+
+            - a number;
+            - a value object such as ``AffineCost({"epochs": 2.5})``,
+              ``ProductCost({"epochs": 1, "width": 2}, scale=0.1)`` or
+              ``TableCost("machine", {...})``, or a sum of these;
+            - the name of a metric in which the cost of each trial is reported, from which it is
+              learned (``complete_trial(..., cost=...)`` reports it);
+            - a function from a parameterization to a number, with which the experiment cannot be
+              stored.
+        budget: Largest total cost of all trials; None for no limit. A trial is only chosen if its
+            expected cost is affordable. If none is, the next request raises
+            ``OptimizationShouldStop`` with the recommendation.
+        lmbda: Value of one unit of cost, in units of the objective: the improvement that is worth
+            one unit.
+        stop: Stopping rule before the budget is used up.
+
+            - None: stop when no trial is worth its cost at ``lmbda``; without ``lmbda``, never.
+            - True: ``GittinsStop``, also at a lambda that is solved from the budget: stop when the
+              best posterior mean at an evaluated point is at least the largest index. Never if
+              lambda decays.
+            - False: never.
+            - A rule, ``GittinsStop`` or ``ImprovementPerCostStop``, with a ``lmbda`` of its own or
+              the one in force.
+        acquisition: Acquisition function.
 
             - ``"log_nei_per_cost"``: expected improvement per unit of cost, over a noisy incumbent
               (noisy EI) if an exact Gaussian process has found noise, or has found hardly any and
@@ -223,46 +235,47 @@ def cost_aware_strategy(
             - ``"log_ei_per_cost"``: the same, always over the best posterior mean.
             - ``"log_ei_cost_cooling"``: the same, with an exponent of the cost that is the share of
               the budget that is left.
-        cost_model: How the log of a cost is learned: ``"gp"``, ``"linear"``, or ``"trend"``, their
-            sum, by which costs go on rising where nothing was tried.
-        initial_trials: Quasi-random trials before the model decides. With 0 the first
-            outcome ends them, be it of an attached trial.
-        initial_share: Share of the budget that the initial trials keep to: quasi-random points are
-            left out that would leave too little of it to the others; learned costs are expected
-            from the first report on. Once it has cost its share, and has three outcomes, the model
-            takes over. None: the design does not look at costs.
-        initialize_with_center: Whether the first trial is the center of the search space, as Ax's
-            is, where that keeps to its share.
-        winsorize: Whether outcomes that are far worse than most count as less bad, as Ax has it, so
-            that they do not set the scale of a model that is fitted.
-        kernel: Of the objective's model, if that is fitted: ``"matern"`` (``MaternGP``), or
+        cost_model: Model of the log of a learned cost: ``"gp"``, ``"linear"``, or ``"trend"``,
+            their sum, which extrapolates rising costs.
+        initial_trials: Quasi-random trials before the model decides. With 0 the model
+            decides from the first outcome on, also that of an attached trial.
+        initial_share: Largest share of the budget for the initial trials; None: the design ignores
+            costs. Quasi-random points that would leave too little for the other initial trials are
+            skipped; learned costs are considered from the first report on. Once the design has
+            spent its share, and has three outcomes, the model decides.
+        initialize_with_center: The first trial is the center of the search space, as in Ax, if that
+            fits the share of the budget.
+        winsorize: Clip outcomes that are far worse than most, as Ax does, so that they do not set
+            the scale of a model that is fitted.
+        kernel: Kernel of the objective's model, if that is fitted: ``"matern"`` (``MaternGP``), or
             ``"squared_exponential"``, which is Ax's default.
-        max_trial_cost: What any one trial may be expected to cost; None for no limit. Where costs
-            are learned initial trials may cost more, as long as none is expected to cost less.
-        charge_initial: Whether the initial trials are paid from the budget.
+        max_trial_cost: Largest expected cost of a trial; None for no limit. With learned costs,
+            initial trials may cost more if no affordable one is known.
+        charge_initial: Charge the initial trials to the budget.
         surrogate_spec: The model: an Ax ``SurrogateSpec``, ``FixedHyperparameters``, or None for
-            Ax's default GP with fitted hyperparameters, but for its ``kernel``.
-        seed: Seed of everything random. Two runs with one seed and the same outcomes agree.
+            Ax's default GP with fitted hyperparameters and the kernel ``kernel``.
+        seed: Seed of all random numbers. Runs with the same seed and outcomes agree.
         num_restarts: Restarts of the inner optimisation; None for Ax's default.
         raw_samples: Raw starting points of the inner optimisation; None for Ax's default.
-        count_attached: Whether trials that were attached with their data, such as past ones, count
-            towards ``initial_trials``.
+        count_attached: Count trials that were attached with their data, such as past ones, towards
+            ``initial_trials``.
         feasibility_threshold: Least probability of satisfying all outcome constraints with which an
             evaluated point may be the incumbent, and may be deployed.
-        learn_failures: Whether failing is learned, as one more constraint: from trials that failed,
-            or with ``"abandoned"`` also from such as were abandoned. False: a trial that comes near
-            to one that failed is chosen again by a model that thinks less of that point.
-        torch_device: Where models and searches compute, by torch's name, such as ``"cuda"`` or
-            ``"cuda:1"``; None for the CPU. It is stored. A store that is loaded where there is no
-            such device goes on with the CPU, and says so in the log.
+        learn_failures: Learn the probability of failure as an additional constraint, from failed
+            trials, or with ``"abandoned"`` also from abandoned ones. False: a decision near a
+            failed trial is made again with a model that assigns that point at most the median
+            outcome.
+        torch_device: Torch device of models and searches, such as ``"cuda"`` or ``"cuda:1"``; None
+            for the CPU. It is stored. On a machine without this device the CPU is used, with a
+            warning in the log.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an
         ``Orchestrator``.
 
     Raises:
-        UserInputError: If an argument has a value that the method cannot use. Whether the
-            arguments fit the experiment is checked when the first trial is asked for.
+        UserInputError: If an argument has an invalid value. Arguments are checked against the
+            experiment when the first trial is requested.
     """
     return strategy_with(CostAware, locals())
 
@@ -290,33 +303,33 @@ def gittins_strategy(
     learn_failures: bool | Literal["abandoned"] = False,
     torch_device: str | None = None,
 ) -> GenerationStrategy:
-    """A strategy that chooses the trial with the largest Pandora's Box Gittins index.
+    """Return a strategy that maximizes the Pandora's Box Gittins index.
 
     The method of Xie, Astudillo, Frazier, Scully and Terenin 2024: the index (PBGI), a Matern 5/2
-    kernel, and quasi-random initial trials that are blind to costs. ``lmbda`` says what a unit of
-    cost is worth. Where it is not given it is found from the budget, as the price at which the
-    policy is expected to spend just that, before every decision; or, with a stopping rule, at the
-    first decision of the model, and held. Where there is neither ``lmbda`` nor a budget it decays
-    (PBGI-D).
+    kernel, and quasi-random initial trials that ignore costs. The price lambda of a unit of cost is
+
+    - ``lmbda``, if it is given;
+    - with a budget, the price at which the policy is expected to spend the rest of it, solved
+      before every decision; with a stopping rule, solved at the first decision of the model, and
+      held;
+    - otherwise a price that decays (PBGI-D).
 
     Args:
         cost: See ``cost_aware_strategy``.
         budget: See ``cost_aware_strategy``.
-        lmbda: What one unit of cost is worth, in units of the objective. Not together with
-            ``decay``.
-        decay: How lambda falls when no trial is worth it: ``GittinsDecay``, whose numbers are in
-            standard deviations of the outcomes so far per mean cost of the trials so far, so that
-            they do not depend on units.
-        stop: When to stop before the budget is used up. None: by ``GittinsStop`` at ``lmbda``, and
-            without one never. True: by ``GittinsStop``, when the best posterior mean at an
-            evaluated point is at least the largest index, unless lambda decays. False: never. Or a
+        lmbda: Value of one unit of cost, in units of the objective. Not together with ``decay``.
+        decay: Decay of lambda when no trial is worth its cost: ``GittinsDecay``, whose numbers are
+            in standard deviations of the outcomes so far per mean cost of the trials so far, so
+            that they do not depend on units.
+        stop: Stopping rule before the budget is used up. None: ``GittinsStop`` at ``lmbda``, and
+            never without it. True: ``GittinsStop``, unless lambda decays: stop when the best
+            posterior mean at an evaluated point is at least the largest index. False: never. Or a
             rule, ``GittinsStop`` or ``ImprovementPerCostStop``.
         cost_model: See ``cost_aware_strategy``.
         initial_trials: Quasi-random trials before the model decides.
-        initial_share: See ``cost_aware_strategy``; None, as in the paper: the design does not look
-            at costs.
-        initialize_with_center: Whether the first trial is the center of the search space.
-        winsorize: See ``cost_aware_strategy``; the paper takes outcomes as they are.
+        initial_share: See ``cost_aware_strategy``; None, as in the paper: the design ignores costs.
+        initialize_with_center: The first trial is the center of the search space.
+        winsorize: See ``cost_aware_strategy``; the paper does not winsorize.
         kernel: See ``cost_aware_strategy``.
         max_trial_cost: See ``cost_aware_strategy``.
         charge_initial: See ``cost_aware_strategy``.
@@ -334,8 +347,8 @@ def gittins_strategy(
         ``Orchestrator``.
 
     Raises:
-        UserInputError: If an argument has a value that the method cannot use. Whether the
-            arguments fit the experiment is checked when the first trial is asked for.
+        UserInputError: If an argument has an invalid value. Arguments are checked against the
+            experiment when the first trial is requested.
     """
     return strategy_with(Gittins, locals())
 
@@ -360,31 +373,30 @@ def costly_feedback_strategy(
     winsorize: bool = True,
     cost_model: CostKind = "trend",
 ) -> GenerationStrategy:
-    """A strategy that chooses the values of every trial, and says whether to measure its outcome.
+    """Return a strategy that chooses the values of every trial, and whether to measure it.
 
-    ``query(client, trial_index).measure`` says whether to measure. If so, the outcome is reported
-    as ever; if not, ``complete_trial(client, trial_index)`` completes the trial without one, which
-    costs nothing. What is reported against the advice is used all the same.
+    If ``query(client, trial_index).measure`` is True, the outcome is reported as usual. Otherwise
+    ``complete_trial(client, trial_index)`` completes the trial without an outcome, at no cost. An
+    outcome that is reported all the same is used.
 
-    Trials under way that are to be measured count at their posterior mean, so that trials asked for
-    together differ where they should. The strategy itself never stops.
+    Pending measurements are fantasized at the posterior mean, so that the trials of a batch differ.
+    The strategy never stops.
 
-    Outcome constraints with a number as their bound are taken from the experiment's optimization
-    configuration. Each of their metrics drifts and is forgotten as the objective is, with a model
-    of its own, and is reported with it. What a point promises above the worst counts as far as it
-    is likely to be feasible at the time; a rule that compares points measures, too, where that is
-    open. Until a point is likely enough to be feasible, the likeliest comes next.
+    Outcome constraints with a number as their bound are read from the experiment's optimization
+    configuration. Each of their metrics is measured with the objective, drifts as it does, and has
+    a model of its own. The value of a point above the worst one is weighted by its probability of
+    being feasible at the time. A rule that compares points also measures if feasibility is
+    uncertain. Until a point is feasible, the likeliest one is next.
 
     Args:
-        rule: Says whether a trial is measured: ``MeasurementRule``, ``LCBUCBRule``,
+        rule: Rule that decides on a measurement: ``MeasurementRule``, ``LCBUCBRule``,
             ``BernoulliRule``, ``MixedRule`` or ``FullFeedback``. A larger ``kappa`` of a
-            ``MeasurementRule`` measures more. None: ``MeasurementRule()`` where the forgetting rate
-            is given. Where it is learned, ``MixedRule(MeasurementRule(), lower=0.1, upper=1.0)``:
-            who looks at nothing does not learn that things have changed, so a tenth of the trials
-            is measured in any case.
-        forgetting: How much of the objective is forgotten per unit of time, strictly between 0 and
-            1: its values a time ``D`` apart have the correlation ``(1 - forgetting) ** (D / 2)``.
-            None: learned with the other hyperparameters.
+            ``MeasurementRule`` measures more. None: ``MeasurementRule()`` if the forgetting rate is
+            given, else ``MixedRule(MeasurementRule(), lower=0.1, upper=1.0)``. The latter measures
+            at least a tenth of the trials, without which a drift could not be learned.
+        forgetting: Forgetting rate per unit of time, strictly between 0 and 1: values of the
+            objective at a time difference ``D`` have the correlation
+            ``(1 - forgetting) ** (D / 2)``. None: learned with the other hyperparameters.
         beta: Weight of the upper confidence bound ``mean + sqrt(beta) * sd``: a number >= 0,
             or ``LogarithmicBeta``, which grows with the trials (None).
         cost: Cost of a measurement, as in ``cost_aware_strategy``, without a switching cost: a
@@ -393,34 +405,33 @@ def costly_feedback_strategy(
             trial decides whether a measurement can be paid. If it cannot be paid at the largest
             upper confidence bound, the trial is at the best posterior mean. A learned cost is
             unknown until the first report: then anything that is left of the budget pays for it.
-        budget: What all measurements may cost together. Where what is left does not pay for one,
-            trials go on without, at the point of the best posterior mean. None: no limit.
-        time: What counts as time. None: the index of the trial. Else the name of a tracking metric
-            under which you report when each trial was, in a unit of your own, also of trials that
-            were not measured: ``complete_trial(client, i, {"hours": 3.5})``. It has to grow: hours
-            since the start, not hours left. The next trial is taken to be later than the last
-            report by the median step between reports.
+        budget: Largest total cost of all measurements; None for no limit. If no measurement is
+            affordable, trials go on without one, at the best posterior mean.
+        time: Time of a trial. None: its index. Otherwise the name of a tracking metric under which
+            the time of each trial is reported, in a unit of your own, also for trials that were not
+            measured: ``complete_trial(client, i, {"hours": 3.5})``. It has to increase: hours since
+            the start, not hours left. The time of the next trial is predicted as that of the last
+            report plus the median step between reports.
         initial_trials: Quasi-random trials, all measured, before the model decides. With 0 the
-            first outcome ends them, be it of an attached trial.
-        max_trial_cost: What a measurement may cost, as for the other strategies; no less than the
-            cheapest one costs.
-        charge_initial: Whether the initial trials are paid from the budget.
+            model decides from the first outcome on, also that of an attached trial.
+        max_trial_cost: Largest cost of a measurement, at least that of the cheapest one; None for
+            no limit.
+        charge_initial: Charge the initial trials to the budget.
         surrogate_spec: The model: an Ax ``SurrogateSpec`` of ``TimeVaryingGP`` or classes derived
             from it, ``FixedHyperparameters`` (with ``forgetting``), or None for a ``TimeVaryingGP``
             with fitted hyperparameters.
-        seed: Seed of everything random. Two runs with one seed and the same outcomes agree.
+        seed: Seed of all random numbers. Runs with the same seed and outcomes agree.
         num_restarts: Restarts of the inner optimisation; None for the method's default.
         raw_samples: Raw starting points of the inner optimisation; None for the method's default.
-        count_attached: Whether trials that were attached with their data, such as past ones, count
-            towards ``initial_trials``.
+        count_attached: Count trials that were attached with their data, such as past ones, towards
+            ``initial_trials``.
         feasibility_threshold: Least probability of satisfying all outcome constraints, at the time,
-            with which a point counts as feasible, and may be deployed.
-        torch_device: Where models and searches compute, by torch's name, such as ``"cuda"`` or
-            ``"cuda:1"``; None for the CPU. It is stored. A store that is loaded where there is no
-            such device goes on with the CPU, and says so in the log.
-        winsorize: Whether an outcome counts as no worse than ten distances between the quartiles
-            beyond the worse one, where hyperparameters are fitted: a trial that went wrong, and
-            says so by a million, is not to hide how the others differ.
+            with which a point is feasible, and may be deployed.
+        torch_device: Torch device of models and searches, such as ``"cuda"`` or ``"cuda:1"``; None
+            for the CPU. It is stored. On a machine without this device the CPU is used, with a
+            warning in the log.
+        winsorize: Clip outcomes worse than ``Q1 - 10 * IQR`` (for maximization) if hyperparameters
+            are fitted, so that one diverged trial does not set the scale of the model.
         cost_model: See ``cost_aware_strategy``.
 
     Returns:
@@ -428,7 +439,7 @@ def costly_feedback_strategy(
         ``Orchestrator``.
 
     Raises:
-        UserInputError: If an argument has a value that the method cannot use. Whether the
-            arguments fit the experiment is checked when a trial is asked for.
+        UserInputError: If an argument has an invalid value. Arguments are checked against the
+            experiment when a trial is requested.
     """
     return strategy_with(CostlyFeedback, locals())
