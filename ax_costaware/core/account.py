@@ -174,7 +174,7 @@ def ledger_of(trials: Sequence[PastTrial], method: Budgeted) -> tuple[LedgerEntr
 
 
 def goes_unmeasured(trial: PastTrial, method: Budgeted) -> bool:
-    """Return whether a trial does without a measurement, and is no data of what one costs."""
+    """True if a trial has no measurement, so that its cost is not that of a measurement."""
     if not method.may_skip or trial.has_measurement:
         return False
     return trial.is_completed or not trial.is_to_be_measured

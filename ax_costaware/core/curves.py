@@ -2,7 +2,7 @@
 
 Steps are in units of ``Method.progress_parameter``, a fidelity. The outcome of a trial of twenty
 epochs after five of them is the outcome of a trial of five epochs with the same inputs. The model
-learns how strongly the points of one curve are correlated. They cost nothing beside the trial.
+learns how strongly the points of one curve are correlated. They cost nothing besides the trial.
 """
 
 from __future__ import annotations

@@ -217,8 +217,8 @@ def all_left_out(method: Method, problem: Problem) -> list[str]:
     """Return sentences for the log about data that a decision ignores."""
     lost = [trial.index for trial in problem.trials if trial.has_lost_value]
     said = (
-        f"Trials {lost} have a value of a choice that is not offered any more: they stay charged, "
-        "and are left out of the model."
+        f"Trials {lost} have a value that a choice no longer has: they stay charged, and the model "
+        "is fitted without them."
     )
     return [*([said] if lost else []), *method.left_out(problem)]
 
@@ -304,8 +304,8 @@ def avoiding_repeats(
     if not problem.earlier_in_batch:
         return decision
     return Stop(
-        "Nothing but a trial that repeats another one of the batch would be worth as much, and "
-        "whether to repeat it is known better once it has reported."
+        "The best trial repeats a pending one of the batch. Whether a repeat is worth its cost is "
+        "known better once that one has reported."
     )
 
 

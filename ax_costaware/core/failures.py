@@ -58,10 +58,9 @@ def stop_of_failures(problem: Problem, initial_trials: int) -> Stop | None:
     if not all(t.has_failed for t in problem.trials if not (t.is_live or t.is_excluded)):
         return None
     return Stop(
-        f"All {len(failed)} trials that came to an end have failed or were abandoned, so that "
-        "nothing is known of the objective, and nothing says which trial would do better. See to "
-        "why they fail; then attach a trial that succeeds, and complete it: the run goes on from "
-        "there."
+        f"All {len(failed)} trials that ended have failed or were abandoned, so that no model of "
+        "the objective can be fitted. Find out why they fail. Then attach a trial that succeeds, "
+        "and complete it: the run continues from there."
     )
 
 

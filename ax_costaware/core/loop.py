@@ -167,9 +167,8 @@ class Loop:
             return None
         names = sorted({problem.objective, *(bound.metric for bound in problem.constraints)})
         return Stop(
-            f"None of the {done} trials that were completed has a value of all of {names}, so that "
-            "nothing was learned. Attach what is missing, by attach_data, and the run goes on from "
-            "there.",
+            f"None of the {done} completed trials has a value of all of {names}, so that no model "
+            "can be fitted. Attach missing values by attach_data: the run continues from there.",
             is_final=False,
         )
 

@@ -106,7 +106,7 @@ class Simulation:
             if trial.is_completed and trial.outcome is not None and not trial.is_observed:
                 raise InputError(
                     f"trials[{index}] has an outcome and is_observed=False: expected True, or the "
-                    "outcome None for a trial that nothing is learned from."
+                    "outcome None to leave the trial out of the model."
                 )
             if trial.is_observed:
                 number_with_square(plain_value(trial.outcome), f"the outcome of trials[{index}]")

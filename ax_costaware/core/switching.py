@@ -120,9 +120,8 @@ def costs_left_out(trials: Sequence[int]) -> list[str]:
     the trial before may have been excluded or abandoned since.
     """
     return [
-        f"The costs of trials {list(trials)} are left out of what is learned: each is no more than "
-        "its switching cost from the last trial before it that was run. ax_costaware.report_cost "
-        "corrects a cost."
+        f"The cost model ignores the costs of trials {list(trials)}: each is at most its switching "
+        "cost from the trial that ran before. ax_costaware.report_cost corrects a cost."
     ] * bool(trials)
 
 

@@ -212,8 +212,8 @@ class WithSwitchingCost:
                 found = found + price
                 continue
             at = list(column.indices)
-            apart = (X.detach()[..., at] - X.new_tensor(column.encode(previous[name]))).abs()
-            found = found + price * (apart > SAME_VALUE * widths[at].to(X)).any(dim=-1)
+            distance = (X.detach()[..., at] - X.new_tensor(column.encode(previous[name]))).abs()
+            found = found + price * (distance > SAME_VALUE * widths[at].to(X)).any(dim=-1)
         return found
 
 
@@ -247,9 +247,9 @@ class ResumedCost:
         with torch.no_grad():
             earlier = trial.resumable.to(X)
             ahead = X.unsqueeze(-2) - earlier
-            apart = ahead.abs() > SAME_VALUE * widths.to(X)
-            apart[..., column] = False
-            is_alike = ~apart.any(dim=-1)
+            differs = ahead.abs() > SAME_VALUE * widths.to(X)
+            differs[..., column] = False
+            is_alike = ~differs.any(dim=-1)
             paid = torch.where(is_alike, log_cost(earlier).exp(), 0.0)
             is_behind = (is_alike & (ahead[..., column] <= 0)).any(dim=-1)
             saved = torch.where(is_behind, 0.0, paid.amax(dim=-1))

@@ -249,7 +249,7 @@ def _place(item: RawValue, values: Sequence[RawValue]) -> int | None:
         same = [i for i, v in enumerate(values) if type(v) is type(item) and v == item]
         return same[0] if same else None
     numbers = [value for value in values if not isinstance(value, str | bool)]
-    apart = [abs(value - item) for value in numbers]
-    nearest, *others = sorted(range(len(apart)), key=apart.__getitem__)
-    unit = apart[others[0]] if others else abs(numbers[nearest])
-    return nearest if apart[nearest] <= _SAME_VALUE * unit else None
+    distances = [abs(value - item) for value in numbers]
+    nearest, *others = sorted(range(len(distances)), key=distances.__getitem__)
+    unit = distances[others[0]] if others else abs(numbers[nearest])
+    return nearest if distances[nearest] <= _SAME_VALUE * unit else None

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 
-_APART = 0.25
+_DISTANCE = 0.25
 """Distance of different values of a one-hot choice, in widths of a column."""
 
 
@@ -33,7 +33,7 @@ def shared_lengthscales(
 
     Returns:
         Two tensors with an entry per column. The factors are such that different values of a choice
-        have the distance of ``_APART`` widths of a column.
+        have the distance of ``_DISTANCE`` widths of a column.
 
     Raises:
         InputError: If a column of a choice does not exist, or is repeated.
@@ -47,7 +47,7 @@ def shared_lengthscales(
     first = {column: block[0] for block in choices for column in block}
     named = [first.get(column, column) for column in columns]
     different = sorted(set(named))
-    widths = [math.sqrt(2.0) / _APART if column in first else 1.0 for column in columns]
+    widths = [math.sqrt(2.0) / _DISTANCE if column in first else 1.0 for column in columns]
     places = torch.tensor([different.index(i) for i in named], dtype=torch.long)
     return places, torch.tensor(widths, dtype=torch.double)
 

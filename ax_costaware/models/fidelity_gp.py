@@ -181,8 +181,8 @@ class FidelityKernel(Kernel):  # type: ignore[misc]
         for j, columns in enumerate(self.fidelities):
             first, second = self._weights(x1, j), self._weights(x2, j)
             common = first * second if diag else first.unsqueeze(-1) * second.unsqueeze(-2)
-            apart = squared(list(columns), self.value("reach")[j])
-            common = common * (-0.5 * apart).exp()
+            squares = squared(list(columns), self.value("reach")[j])
+            common = common * (-0.5 * squares).exp()
             shift, varying = self.value("shift_variance")[j], self.value("bias_variance")[j]
             total = total + common * (shift + varying * bias)
         if self.own:

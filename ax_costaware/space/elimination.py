@@ -92,16 +92,16 @@ class Elimination:
         weights, offsets = -found[:, :-1], found[:, -1]
         weights[:, columns] = 0.0
         lower, upper = bounds[:, columns]
-        kept = [*_each(weights, lower - offsets), *_each(-weights, offsets - upper)]
+        remaining = [*_each(weights, lower - offsets), *_each(-weights, offsets - upper)]
         for inequality in inequalities:
             terms = _dense(inequality, bounds)
             determined = terms[columns].clone()
             terms[columns] = 0.0
-            kept += _each(
+            remaining += _each(
                 (terms[:-1] + determined @ weights).unsqueeze(0),
                 (terms[-1] - determined @ offsets).unsqueeze(0),
             )
-        binding = [constraint for constraint in kept if _binds(constraint, bounds)]
+        binding = [constraint for constraint in remaining if _binds(constraint, bounds)]
         elimination = Elimination(tuple(columns), weights, offsets, bounds, binding)
         if elimination._centre is None:
             raise InputError(_NO_ROOM)

@@ -50,8 +50,8 @@ def starts_of(space: Space, n: int, seed: int, fixed: Mapping[int, float]) -> Te
 
 def is_untried(points: Tensor, tried: Tensor) -> Tensor:
     """Return a mask of the ``n x d`` points that equal none of ``m x d`` others, to rounding."""
-    apart = (points.unsqueeze(1) - tried).abs() > _ROUNDING * tried.abs()
-    return apart.any(dim=-1).all(dim=-1)
+    differs = (points.unsqueeze(1) - tried).abs() > _ROUNDING * tried.abs()
+    return differs.any(dim=-1).all(dim=-1)
 
 
 def untried(points: Tensor, tried: Tensor) -> Tensor:

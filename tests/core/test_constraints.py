@@ -415,7 +415,7 @@ def test_outcomes_that_are_missing() -> None:
     stop = simulation.ask()
     assert isinstance(stop, Stop)
     assert not stop.is_final
-    assert "None of the 10 trials that were completed has a value of all of" in stop.reason
+    assert "None of the 10 completed trials has a value of all of" in stop.reason
     assert "'waste'" in stop.reason
     rows: list[Row] = [{"x1": 0.8, "x2": 0.3}, {"x1": 0.1, "x2": 0.6}]
     for row in rows:

@@ -349,7 +349,7 @@ def test_a_run_of_which_every_trial_fails_is_stopped(name: str) -> None:
     assert len(simulation.trials) == 10
     stop = simulation.ask()
     assert isinstance(stop, Stop)
-    assert "All 10 trials that came to an end have failed" in stop.reason
+    assert "All 10 trials that ended have failed" in stop.reason
     last = simulation.trials[-1]
     good = replace(
         last,

@@ -93,16 +93,16 @@ class GaussianCopula(JointLaw):
         marginals: Mapping[str, Marginal] | Sequence[tuple[str, Marginal]],
         correlation: Sequence[Sequence[float]],
     ) -> None:
-        """Inputs with given marginals and correlation.
+        """Make a copula with given marginals and correlation.
 
         Args:
-            marginals: The law of each input on its own, in raw units; all on numbers.
-            correlation: ``d x d``, that of the normal scores, in the order of ``marginals``. For
-                inputs with normal laws it is their correlation.
+            marginals: Marginal of each input, in raw units; all on numbers.
+            correlation: Correlation ``d x d`` of the normal scores, in the order of ``marginals``.
+                For normal marginals it is the correlation of the inputs.
 
         Raises:
-            InputError: For marginals that are none or not on numbers; for a correlation that has
-                another shape, is not symmetric or not positive definite, or has no unit diagonal.
+            InputError: If marginals are empty or not on numbers; or if the correlation has the
+                wrong shape, is not symmetric or not positive definite, or has no unit diagonal.
         """
         pairs = named_pairs(marginals, "marginals", _EXPECTED_MARGINALS)
         for name, law in pairs:
@@ -113,22 +113,22 @@ class GaussianCopula(JointLaw):
 
     @classmethod
     def fit(cls, frame: Any, marginals: Mapping[str, Marginal] | None = None) -> Self:
-        """The copula of a sample.
+        """Fit a copula to a sample.
 
         The correlation is that of the normal scores of the ranks, ``Phi^-1(rank / (n + 1))``, which
-        do not depend on the marginals; equal values share their mean rank. Where inputs determine
-        each other it is shrunk towards independence, to a least eigenvalue of 1e-4. Many equal
-        values bring it closer to zero than the dependence is.
+        do not depend on the marginals. Equal values have their mean rank; many of them bias the
+        correlation towards zero. If inputs determine each other, the correlation is shrunk towards
+        independence, to a smallest eigenvalue of 1e-4.
 
         Args:
-            frame: A data frame, or a mapping from names to values; one row for each observation of
-                all the inputs together.
-            marginals: The laws of some inputs. The others have the law of their column:
-                ``Empirical``, or ``Discrete`` for integers.
+            frame: A data frame, or a mapping from names to values, with one row per joint
+                observation of all inputs.
+            marginals: Marginals of some inputs. Others have that of their column: ``Empirical``, or
+                ``Discrete`` for integers.
 
         Raises:
-            InputError: For a sample that ``JointEmpirical`` refuses, columns that are not numbers
-                or have one value only, or marginals of other inputs.
+            InputError: If ``JointEmpirical`` refuses the sample, columns are not numbers or
+                constant, or marginals are of other inputs.
         """
         columns = columns_of(frame)
         given = {} if marginals is None else marginals
