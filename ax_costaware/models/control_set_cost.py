@@ -40,9 +40,9 @@ def least_gain(kind: CostKind, num_inputs: int) -> float:
     """Return the gain in leave-one-out log density over a constant that a model needs, in nats.
 
     Hyperparameters are fitted to all costs, including those left out, so that a richer model seems
-    to gain on pure noise. In simulations of log-normal scatter (``d`` up to 6, ``n`` up to 40) that
-    gain was, in nine cases of ten, below 2 nats for a line and below ``3 + d`` for a Gaussian
-    process with ``d`` length-scales.
+    to gain on pure noise. That gain was below 2 nats for a line, and below ``3 + d`` for a Gaussian
+    process with ``d`` length-scales, in nine of ten simulations of log-normal scatter (``d`` up to
+    6, ``n`` up to 40).
     """
     return 2.0 if kind == "linear" else 3.0 + num_inputs
 

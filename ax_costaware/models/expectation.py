@@ -99,10 +99,9 @@ def expectation_posterior(
 
     Args:
         model: A single-output model.
-        nodes: Either a ``batch_shape x n x d``-tensor of nodes in the model's input space; or a
-            ``ProductNodes`` of independent blocks of columns that together cover all ``d``
-            columns (a point mass is a block of one node), which is evaluated in closed form on
-            a product kernel and expanded to nodes on any other.
+        nodes: Nodes ``batch_shape x n x d`` in the model's input space; or a ``ProductNodes`` whose
+            independent blocks cover all ``d`` columns, where a point mass is a block of one node.
+            The latter is in closed form for a product kernel, and is expanded for any other.
         weights: ``n`` or ``batch_shape x n`` weights for tensor nodes; ``ProductNodes`` brings
             its own.
         posterior_transform: Applied to the posterior.

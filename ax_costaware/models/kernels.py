@@ -1,7 +1,7 @@
 r"""Kernels as plain tensors: product kernels, fixed ones, and correlations with cheap gradients.
 
 For a product kernel :math:`k(x, x') = s \prod_l k_l(x_l, x'_l)` the expectation over independent
-uncontrolled inputs factorizes, so that the factors of controlled and of uncontrolled inputs are
+uncontrolled inputs factorizes. The factors of controlled and of uncontrolled inputs are
 evaluated separately. All one-dimensional factors here are positive. The product is therefore a sum
 of logarithms, and a mask selects columns: ``log_factor(x, z, mask)`` is
 :math:`\sum_l m_l \log k_l(x_l, z_l)`.

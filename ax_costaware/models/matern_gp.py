@@ -2,8 +2,8 @@
 
 The default of BoTorch and Ax has a squared-exponential kernel, whose samples are infinitely often
 differentiable, and priors of length-scales that grow with the number of inputs. This model has a
-Matern-5/2 kernel, whose samples are twice differentiable, an output scale, and the Gamma priors
-that BoTorch had until 2024, the same for any number of inputs (Snoek et al. 2012, section 4.1; Xie
+Matern-5/2 kernel, whose samples are twice differentiable, and an output scale. Its Gamma priors are
+those of BoTorch until 2024, the same for any number of inputs (Snoek et al. 2012, section 4.1; Xie
 et al. 2024, section 4).
 """
 

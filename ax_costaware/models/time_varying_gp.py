@@ -150,9 +150,9 @@ class TimeVaryingGP(ConfigurableGP):
         input_transform: Applied to the inputs; it must not change the time.
 
     Raises:
-        InputError: If there is no column besides the time, ``forgetting`` is not in (0, 1),
-            ``noise`` is not > 0 or is given with ``train_Yvar``, the input transform changes the
-            time, or the kernel has all ``d + 1`` columns.
+        InputError: If there is no column besides the time; ``forgetting`` is not in (0, 1);
+            ``noise`` is not > 0, or is given with ``train_Yvar``; the input transform changes the
+            time; or the kernel has all ``d + 1`` columns.
     """
 
     def __init__(

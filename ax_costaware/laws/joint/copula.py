@@ -75,8 +75,8 @@ class GaussianCopula(JointLaw):
       given, so that nodes have a gradient.
     - A controlled value in the outer 3e-5 of its marginal counts as the quantile there.
 
-    A controlled value at a bound at which the marginal is truncated, or has an atom, has a score of
-    about 4 in size, wherever the bound is, and moves dependent inputs as far. Marginals should
+    A controlled value at a bound where the marginal is truncated, or has an atom, has a score of
+    about 4 in size. It moves dependent inputs as far, wherever the bound is. Marginals should
     therefore extend about four standard deviations beyond their mean.
 
     Controlling an input counts as observing it; see the module ``ax_costaware.laws.joint.law``.
