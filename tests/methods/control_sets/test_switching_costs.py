@@ -142,7 +142,7 @@ def test_learned_costs_leave_switching_costs_out() -> None:
     known = costs_to_learn_from(simulation.trials, method)
     simulation.trials[-1] = replace(last, reported_cost=5.0)
     (said,) = method.left_out(simulation.problem())
-    assert "trials [3] are left out" in said
+    assert "ignores the costs of trials [3]" in said
     left = {name: {i: c for i, c in costs.items() if i != 3} for name, costs in known.items()}
     assert costs_to_learn_from(simulation.trials, method) == left != known
     assert isinstance(simulation.ask(), Decision)
