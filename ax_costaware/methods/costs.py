@@ -29,20 +29,20 @@ from ax_costaware.space.parameters import Parameter, Range, Row, Value, takes
 from ax_costaware.space.space import Space
 
 _RANGE_LOOKS = 256
-"""Quasi-random points at which the range of a cost is looked for, beside corners of the space."""
+"""Quasi-random points for the range of a cost, besides corners of the space."""
 
 _ROUNDING = 1e-6
-"""Part of the numbers that an affine term adds up, by which it may be below zero."""
+"""Relative negative part of an affine term that is rounding only."""
 
 _MOST_CORNERS = 1024
-"""Corners of the space at which a user's own cost, or law of points, is asked beforehand."""
+"""Most corners of the space at which a user's own cost or conditional is checked."""
 
 MOST_VALUES = 256
-"""An integer parameter with more values than this is no table's, and is searched as a real one."""
+"""Most values of an integer parameter for a table; with more it is searched as a real number."""
 
 
 def named_cost(cost: Cost) -> Cost:
-    """A value object whose parameters are named, as in an experiment.
+    """Return a cost whose parameters are named, as in an experiment.
 
     Raises:
         InputError: If it reads columns by their number.
@@ -61,14 +61,14 @@ def check_cost(problem: Problem, cost: Declared) -> None:
 
     Args:
         problem: The experiment.
-        cost: What the user gave; a function, and a value object of the user's own class, is asked
+        cost: The user's cost; a function, and a value object of the user's own class, is evaluated
             at the center and at corners of the space.
 
     Raises:
-        InputError: If the cost reads a parameter that there is not, or that it cannot read, or is
-            no finite number > 0 somewhere; or if a term of a sum is negative somewhere.
+        InputError: If the cost reads a parameter that does not exist or has no numbers, is no
+            finite number > 0 somewhere, or has a negative term somewhere.
     """
-    # Once trials were chosen it has been asked for what they cost.
+    # A user's own cost was checked before the first trial.
     is_new = not any(trial.record for trial in problem.trials)
     if not isinstance(cost, Cost):
         for row in looks(problem) if callable(cost) and is_new else ():
@@ -88,7 +88,7 @@ def check_cost(problem: Problem, cost: Declared) -> None:
     if own or any(isinstance(term, ConstantCost) for term in terms):
         return
     linear = [term for term in terms if isinstance(term, AffineCost | TableCost)]
-    # No term is negative. The sum is zero where each product has a factor of zero, and the rest is.
+    # No term is negative: the sum is zero if each product has a zero factor and the rest is zero.
     zeros = [_zeros(term, problem.space) for term in terms if isinstance(term, ProductCost)]
     for factors in product(*zeros):
         held = dict.fromkeys(factors, 0)
@@ -98,7 +98,7 @@ def check_cost(problem: Problem, cost: Declared) -> None:
 
 
 def _check_reads(term: Cost, space: Space, is_part: bool) -> None:
-    """Refuse a cost that reads what it cannot, and a product that is none somewhere."""
+    """Refuse a cost of parameters that it cannot read, and a product that is not > 0 somewhere."""
     parameters, names = space.parameters, cast(Sequence[str], term.parameters)
     if unknown := [name for name in names if name not in parameters]:
         raise InputError(
@@ -129,9 +129,9 @@ def _check_reads(term: Cost, space: Space, is_part: bool) -> None:
 def cost_range(problem: Problem, cost: Cost | CostOfRow) -> tuple[float, float]:
     """Return the least and the largest cost of a trial.
 
-    They are exact where the cost rises or falls with each parameter that it reads, and no
-    parameter constraint reads these. The least one of affine costs and tables is exact within
-    constraints, too. Else they are those of the points that are looked at.
+    They are exact if the cost is monotone in each parameter that it reads, and no parameter
+    constraint reads these. The least cost of affine costs and tables is exact with constraints,
+    too. Otherwise they are the extremes over corners and quasi-random points.
     """
     space = problem.space
     names = [str(name) for name in cost.parameters] if isinstance(cost, Cost) else None
@@ -147,7 +147,7 @@ def cost_range(problem: Problem, cost: Cost | CostOfRow) -> tuple[float, float]:
 
 
 def _check_part(term: Cost, row: Row) -> None:
-    """Refuse a term of a sum that is no finite number >= 0, but for rounding."""
+    """Refuse a term of a sum that is no finite number >= 0, to rounding."""
     part, size = part_of(term, row), 0.0
     if isinstance(term, AffineCost):
         size = abs(term.fixed) + sum(abs(w * float(str(row[str(n)]))) for n, w in term.weights)
@@ -159,7 +159,7 @@ def _check_part(term: Cost, row: Row) -> None:
 
 
 def _check_own(problem: Problem, cost: Cost, own: Sequence[Cost]) -> None:
-    """Refuse value objects of a user's own classes that give no costs, of one trial or of many.
+    """Refuse value objects of a user's own classes that return invalid costs.
 
     Args:
         problem: The experiment.
@@ -186,11 +186,11 @@ def _check_own(problem: Problem, cost: Cost, own: Sequence[Cost]) -> None:
 
 
 def looks(problem: Problem, names: Iterable[str] | None = None) -> Iterator[Row]:
-    """The center of a space, and its corners, or some of many; those that meet the constraints.
+    """Yield the center of a space and its corners, or a sample of them, if they are valid.
 
     Args:
         problem: The experiment.
-        names: Parameters that differ between corners; the others are in the middle. None: all.
+        names: Parameters that vary between corners; the others have their middle values. None: all.
     """
     space = problem.space
     among = space.columns.keys() if names is None else {*names}
@@ -211,10 +211,10 @@ def looks(problem: Problem, names: Iterable[str] | None = None) -> Iterator[Row]
 def _cheapest(
     terms: Sequence[AffineCost | TableCost], space: Space, held: Row | None = None
 ) -> Row | None:
-    """Where a sum of affine costs and tables is least, by what it and constraints read.
+    """Return a minimizer of a sum of affine costs and tables.
 
-    With constraints it is a mixed-integer linear program. A range of few digits counts there as
-    one of real numbers, which may keep the sum from being least, but it is a cost of a trial.
+    With constraints it solves a mixed-integer linear program. A range with few digits is relaxed to
+    real numbers and rounded, so that the sum may not be least, but it is the cost of a valid trial.
 
     Args:
         terms: The terms.
@@ -222,7 +222,7 @@ def _cheapest(
         held: Values of parameters that are given.
 
     Returns:
-        The values of these parameters; None where none are found.
+        Values of the parameters that the sum and the constraints read; None if none are found.
     """
     held = held or {}
     weights: dict[str, float] = {}
@@ -245,13 +245,13 @@ def _cheapest(
             values[name] = (held[name],)
 
     def price(name: str, value: Any) -> float:
-        """What a value of one parameter adds."""
+        """Return the part of one parameter's value in the sum."""
         parts = [table.part_at({name: value}) for table in tables.get(name, ())]
         return _times(weights, name, value) + sum(parts)
 
     if not (sums or equalities):
         return {name: min(values[name], key=partial(price, name)) for name in names}
-    # A range is a variable; of another parameter each value is one, which is 1 if it is taken.
+    # A range is a variable; any other parameter has an indicator variable for each value.
     ranges = {n: p for n, p in space.ranges.items() if n in names and n not in tables}
     others = [name for name in names if name not in ranges]
     variables: list[tuple[str, Any]] = [(name, 1.0) for name in ranges]
@@ -276,26 +276,26 @@ def _cheapest(
 
 
 def _times(weights: Mapping[str, float], name: str, value: Any) -> float:
-    """What a value of a parameter adds to a weighted sum."""
+    """Return the part of a parameter's value in a weighted sum."""
     return weights[name] * float(value) if name in weights else 0.0
 
 
 def _rows(
     constraints: Sequence[WeightedSum], variables: Sequence[tuple[str, Any]]
 ) -> list[tuple[list[float], float]]:
-    """Coefficients of the variables in constraints, and right-hand sides."""
+    """Return coefficients of the variables in constraints, and right-hand sides."""
     return [([_times(weights, *v) for v in variables], limit) for weights, limit in constraints]
 
 
 def _matrix(
     rows: Sequence[tuple[list[float], float]],
 ) -> tuple[list[list[float]] | None, list[float] | None]:
-    """Coefficients and right-hand sides as SciPy has them; None without any."""
+    """Return coefficients and right-hand sides in SciPy's form; None without any."""
     return [row for row, _ in rows] or None, [limit for _, limit in rows] or None
 
 
 def _zeros(cost: ProductCost, space: Space) -> list[str]:
-    """Parameters at whose value of zero a product is zero."""
+    """Return the parameters at whose value of zero a product is zero."""
     names = [str(name) for name, power in cost.powers if power > 0]
     return [name for name in names if takes(space.parameters[name], 0)]
 
@@ -303,8 +303,8 @@ def _zeros(cost: ProductCost, space: Space) -> list[str]:
 def _check_product(cost: ProductCost, space: Space, is_part: bool) -> None:
     """Refuse a product that is no finite number > 0 somewhere within the bounds.
 
-    A term of a sum may be zero where its slope is finite. Constraints do not count: a search may
-    look beyond them on its way, where a power of a negative number need not be a number.
+    A term of a sum may be zero where its slope is finite. Constraints are ignored, since a search
+    may evaluate points that violate them.
     """
     corners: tuple[dict[str, Value], ...] = {}, {}
     for key, power in cost.powers:
@@ -329,7 +329,7 @@ def _check_product(cost: ProductCost, space: Space, is_part: bool) -> None:
 
 
 def _ends(parameter: Parameter) -> tuple[Any, ...]:
-    """The bounds of a parameter that is a range, or the values of another one."""
+    """Return the bounds of a range, or the values of any other parameter."""
     if isinstance(parameter, Range):
         return parameter.decode(parameter.lower), parameter.decode(parameter.upper)
     return parameter.values_up_to(MOST_VALUES)

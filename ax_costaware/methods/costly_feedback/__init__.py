@@ -1,15 +1,15 @@
-"""The costly-feedback method: which point to use next, and whether its outcome is measured.
+"""The costly-feedback method: the point to use next, and the decision to measure its outcome.
 
 CE-GP-UCB of Wang, Ren, Bogunovic, Xiong and Urtasun 2020, "Cost-Efficient Online Hyperparameter
-Optimization", Algorithm 1: the point is the one with the largest upper confidence bound at the time
-of the trial, and a rule says whether it could be mistaken for a better one. The cost of a
-measurement and the budget are in the user's own unit of cost, ``beta`` has no unit. Searches are on
-the scale of the model; a rule sees the objective's own unit with the sign of maximization, and what
-is recorded has its own sign, too.
+Optimization", Algorithm 1. The point has the largest upper confidence bound at the time of the
+trial. A rule measures it if it may be confused with a better one. The cost of a measurement and the
+budget are in the user's own unit of cost; ``beta`` has no unit. Searches are on the scale of the
+model. A rule gets the objective's own unit with the sign of maximization; records have the
+objective's own sign.
 
-With outcome constraints, each on an outcome that drifts as the objective does, the height of a
-bound counts as far as the point is likely to be feasible at the time (as in constrained expected
-improvement, Gardner et al. 2014); until one is likely enough, the likeliest comes next.
+With outcome constraints, whose outcomes drift as the objective does, the value of a bound above the
+worst mean is weighted by the probability of being feasible at the time (as in constrained expected
+improvement, Gardner et al. 2014). Until a point is feasible, the likeliest one is next.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ from ax_costaware.space.finite_spaces import starts_of
 from ax_costaware.space.parameters import Row
 
 NUM_STARTS = 1024
-"""Quasi-random points from which the searches start, where the settings do not say, and the
-space has more than ``ALL_POINTS``."""
+"""Default number of quasi-random points from which searches start, in a space with more than
+``ALL_POINTS``."""
 
 
 @dataclass(frozen=True)
 class CostlyFeedback(CostedMethod):
-    """What the costly-feedback strategy was asked to do.
+    """Upper confidence bounds of a drifting objective, with a rule for measurements.
 
     Raises:
         InputError: On construction, when a field has a value that the method cannot use.
@@ -84,7 +84,8 @@ class CostlyFeedback(CostedMethod):
     sees_time: ClassVar[bool] = True
 
     rule: FeedbackRule | None = None
-    """Says of a trial whether its outcome is measured; None: by what is known of the forgetting."""
+    """Rule that decides on measurements; None: ``default_rule`` for a given or learned forgetting
+    rate."""
 
     beta: float | LogarithmicBeta | None = None
     """Weight of the upper confidence bound ``mean + sqrt(beta) * sd``, or its schedule over the
@@ -130,8 +131,8 @@ class CostlyFeedback(CostedMethod):
         """Refuse limits that pay for no measurement, or not for the initial ones.
 
         Args:
-            least: What a measurement costs at least.
-            what: How a message calls it.
+            least: Least cost of a measurement.
+            what: Its description in a message.
         """
         if self.max_trial_cost is not None and self.max_trial_cost < least:
             raise InputError(
@@ -140,7 +141,7 @@ class CostlyFeedback(CostedMethod):
             )
         if self.budget is None:
             return
-        # One measurement at least: what the budget can never pay for is a slip.
+        # A budget that never pays for a measurement is a mistake, so at least one counts.
         needed = least * max(1, self.initial_trials if self.charge_initial else 1)
         amount = "" if isinstance(self.searched_cost, float) else "at least "
         if needed > self.budget * (1 + ROUNDING):
@@ -178,23 +179,23 @@ class CostlyFeedback(CostedMethod):
         return partial(modelled_costs, model, problem)
 
     def beta_at(self, trial_index: int) -> float:
-        """Weight of the upper confidence bound for the trial of that index."""
+        """Return the weight of the upper confidence bound for the trial of an index."""
         assert self.beta is not None
         return self.beta(trial_index + 1) if callable(self.beta) else self.beta
 
     def times(self, trials: Sequence[PastTrial]) -> TrialTimes:
-        """When the trials are: as reported, or by their index."""
+        """Return the times of trials: as reported, or by their index."""
         if self.time is None:
             return super().times(trials)
         reported = {t.index: t.metrics[self.time] for t in trials if self.time in t.metrics}
         return TrialTimes(reported, len(trials))
 
     def num_payable(self, problem: Problem, initial: bool) -> int:
-        """Any number: trials that cannot be measured go on without."""
+        """Return no limit: trials without an affordable measurement are not measured."""
         return NO_LIMIT
 
     def model(self, given: FixedHyperparameters | ModelOptions | None = None) -> ModelOptions:
-        """A ``TimeVaryingGP`` with the forgetting rate, fitted or as given."""
+        """Return a ``TimeVaryingGP`` with the forgetting rate, fitted or as given."""
         if isinstance(given, FixedHyperparameters):
             if self.forgetting is None:
                 raise InputError(
@@ -218,24 +219,21 @@ class CostlyFeedback(CostedMethod):
         return replace(found, options={**found.options, "forgetting": self.forgetting})
 
     def constraint_model(self, problem: Problem) -> ModelOptions:
-        """The same, each with a forgetting rate of its own."""
+        """Return a model as ``model``, with a fitted forgetting rate of its own."""
         return replace(self, forgetting=None).model()
 
     def configured_for(self, models: Sequence[ModelOptions]) -> Self:
-        """The method with a rule for what the models know of the forgetting."""
+        """Return the method with its default rule for a given or learned forgetting rate."""
         method = super().configured_for(models)
         if method.rule is not None:
             return method
         return replace(method, rule=default_rule(all("forgetting" in m.options for m in models)))
 
     def check(self, problem: Problem) -> None:
-        """Refuse a cost that does not fit, and a metric of the time that there is not.
-
-        Or a measured trial that lacks its cost, or its time.
-        """
+        """Refuse an invalid cost or time metric, and measured trials without a cost or a time."""
         super().check(problem)
         is_new = not any(trial.record for trial in problem.trials)
-        # What the caller fixes holds for one trial.
+        # Parameters that the caller fixes hold for one trial only, so they do not count.
         varies = not isinstance(self.searched_cost, float)
         if varies and is_new and problem.fixed.keys() <= {*problem.disabled}:
             least = self._least_cost(problem)
@@ -257,7 +255,7 @@ class CostlyFeedback(CostedMethod):
         self.check_outcomes(problem)
 
     def check_outcomes(self, problem: Problem) -> None:
-        """Refuse outcomes without their time, where times are reported."""
+        """Refuse outcomes without their time if times are reported."""
         metric = self.time
         missing = [
             t.index
@@ -273,10 +271,10 @@ class CostlyFeedback(CostedMethod):
             )
 
     def initial(self, problem: Problem) -> Decision:
-        """The next quasi-random point, which is measured for as long as the budget pays.
+        """Return the next quasi-random point, which is measured if the budget pays for it.
 
-        It goes on until there are enough outcomes for a model, for a job that is tuned while it
-        runs always needs values.
+        The design continues until there are enough outcomes for a model, because a running system
+        always needs values.
         """
         state = self.budget_state(problem, initial=True)
         row = problem.draw()
@@ -303,10 +301,10 @@ class CostlyFeedback(CostedMethod):
         return replace(decision, why=why)
 
     def decide(self, problem: Problem) -> Decision | Stop:
-        """The point of the next trial, and whether to measure it.
+        """Return the point of the next trial, and the decision to measure it.
 
-        Where a measurement can be paid, but not at the largest upper confidence bound, it is the
-        point of the best posterior mean, which is measured as the rule says if that can be paid.
+        If a measurement is not affordable at the largest upper confidence bound, the point is that
+        of the best posterior mean, which is measured if that is affordable and the rule says so.
         """
         state, index, scale = self.budget_state(problem), problem.next_index, problem.scale
         pays, may_pay = False, state.pays(self._least_cost(problem))
@@ -314,7 +312,7 @@ class CostlyFeedback(CostedMethod):
         for explores in (True, False) if may_pay else (False,):
             pending = self._measured(problem)
             search, feasibility, is_any_feasible = self._search(problem, index, pending, explores)
-            # Where nothing can be measured there is nothing to explore for.
+            # Without a measurement exploration gains nothing: take the best mean.
             beta = self.beta_at(index) if explores else 0.0
             found = search.upper_confidence_bound(beta)
             (row,) = problem.space.decode(found.point[:1])
@@ -384,10 +382,10 @@ class CostlyFeedback(CostedMethod):
         )
 
     def recommend(self, problem: Problem) -> list[Best]:
-        """The local optima of the posterior mean at the time of the next trial, best first.
+        """Return the local optima of the posterior mean at the next trial's time, best first.
 
-        Of a flat mean it is the surest point, where a trial was. Those that are feasible come
-        first, then the others by how likely they are to be.
+        If the mean is constant, they are the points of least variance. Feasible points come first,
+        then the others by their probability of being feasible.
         """
         index = len(problem.trials)
         search, feasibility, _ = self._search(problem, index, None, explores=False)
@@ -400,13 +398,13 @@ class CostlyFeedback(CostedMethod):
         return self.ranked(problem, rows, [None] * len(rows))
 
     def reserved(self, problem: Problem, initial: bool) -> list[float]:
-        """What undelivered decisions are expected to cost: nothing where nothing is measured."""
+        """Return the expected costs of undelivered decisions, zero without a measurement."""
         batch = [pending for pending in problem.pending if pending.trial_index is None]
         costs = self._measurement_costs(problem)([other.parameters for other in batch])
         return [(cost or 0.0) * other.measure for cost, other in zip(costs, batch, strict=True)]
 
     def _too_expensive(self, state: BudgetState, cost: float | None) -> str:
-        """Why nothing is measured where it does not pay, as a phrase."""
+        """Return the reason, as a phrase, why a measurement is not affordable."""
         limit = f"what is left of the budget, {max(state.remaining or 0.0, 0.0):g} of "
         limit += f"{self.budget or 0.0:g},"
         if state.is_capped:
@@ -418,7 +416,7 @@ class CostlyFeedback(CostedMethod):
         return f"{limit} does not pay for a measurement, which {price}{where}"
 
     def _measured(self, problem: Problem) -> Tensor | None:
-        """Points with their times whose outcomes are under way, or will be."""
+        """Return points, with their times, of pending measurements; None without any."""
         following, rows = itertools.count(len(problem.trials)), dict[int, Row]()
         for index, parameters, measure in problem.pending:
             place = next(following) if index is None else index
@@ -429,19 +427,18 @@ class CostlyFeedback(CostedMethod):
     def _search(
         self, problem: Problem, index: int, X_pending: Tensor | None, explores: bool
     ) -> tuple[ConfidenceSearch, Feasibility[ExactPosterior] | None, bool]:
-        """The search of the space at the time of a trial, within the outcome constraints.
+        """Return the search at the time of a trial, within the outcome constraints.
 
         Args:
             problem: The problem.
             index: Index of the trial.
-            X_pending: Points with their times whose outcomes are under way.
-            explores: Whether points count as far as they are likely to be feasible; else what is
-                not likely enough is left out.
+            X_pending: Points, with their times, of pending measurements.
+            explores: True to weight bounds by the probability of being feasible; False to exclude
+                points below the threshold.
 
         Returns:
-            The search; the probability that points are feasible at the time, None without outcome
-            constraints; and whether some point is likely enough to be. Else the likeliest is
-            searched for.
+            The search; the feasibility at the time, None without outcome constraints; and True if
+            some point is feasible. If none is, the search maximizes the probability of it.
         """
         space, seed = problem.space, decision_seed(self.seed, index)
         now = self.times(problem.trials)[index]
@@ -474,7 +471,7 @@ class CostlyFeedback(CostedMethod):
             return feasibility_weighted(values, log_p, worst, log_threshold, not explores)
 
         def shortfall(X: Tensor) -> Tensor:
-            # Nothing is deployed there, so that no other point may be mistaken for one of them.
+            # Infeasible points are never deployed, so they are no rivals.
             return threshold - feasibility.log_probability(X).exp()
 
         return replace(search, counted=counted, shortfall=shortfall), feasibility, is_any_feasible

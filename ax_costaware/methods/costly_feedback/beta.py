@@ -1,6 +1,6 @@
-r"""The schedule of the weight of the standard deviation in an upper confidence bound.
+r"""Schedule of the weight of the standard deviation in an upper confidence bound.
 
-That of the experiments of Bogunovic, Scarlett and Cevher 2016, *Time-Varying Gaussian Process
+It is that of the experiments of Bogunovic, Scarlett and Cevher 2016, *Time-Varying Gaussian Process
 Bandit Optimization*, whose bound is :math:`\mu + \sqrt{\beta_t} \sigma`.
 """
 
@@ -36,7 +36,7 @@ class LogarithmicBeta:
         check_fields(self, scale=positive_number, rate=number_above_one)
 
     def __call__(self, round_index: float) -> float:
-        """Beta of a round.
+        """Return beta of a round.
 
         Args:
             round_index: The round, counted from 1.
@@ -45,7 +45,7 @@ class LogarithmicBeta:
 
 
 def checked_beta(beta: Any, name: str) -> float | LogarithmicBeta:
-    """A number >= 0, or a schedule; the default one for None.
+    """Return a number >= 0 or a schedule; the default schedule for None.
 
     Raises:
         InputError: For anything else.

@@ -1,9 +1,9 @@
 """A box as the domain of the costly-feedback loop.
 
-After a measurement the upper confidence bound and the rivals of its best point are searched for. On
-a skipped round the posterior changes by a factor of the time alone, and the optima hardly move:
-what the last search found is evaluated at the new time, exactly, until the weight of the
-observations has fallen so far that it is time to search again.
+After a measurement, the upper confidence bound is maximized and the rivals of its best point are
+searched for. In a skipped round the posterior changes by a factor of the time alone, and the optima
+hardly move. The optima of the last search are then evaluated exactly at the new time, until the
+weight of the observations has fallen enough to search again.
 """
 
 from __future__ import annotations
@@ -38,19 +38,17 @@ from ax_costaware.models.posterior import ExactPosterior
 from ax_costaware.models.time_varying_gp import TimeVaryingGP
 
 MOST_OBSERVATIONS = 1_000
-"""Number of latest observations that are kept, however slowly they are forgotten: the time of a
-measurement grows with its cube."""
+"""Most observations, the latest ones: the time of a measurement grows with their cube."""
 
 SEARCHED_AGAIN = 0.05
-"""Part of the weight of a new observation that the latest one loses before there is another search
-without a new one: so there are twenty at most, however long nothing is measured."""
+"""Loss of weight of the latest observation after which the search is repeated. There are at most
+twenty searches between two measurements."""
 
 _NEAR = 128
-"""Searches also start from the points of so many observations, the latest."""
+"""Number of latest observations whose points are also starts of a search."""
 
 _ROUNDING = 1e-9
-"""A point that went to the user's coordinates and back is so close to what it was, as a part of the
-box."""
+"""Relative rounding of a point by conversion to the user's coordinates and back."""
 
 Key: TypeAlias = tuple[float, ...]
 
@@ -76,8 +74,8 @@ class BoxDomain:
 
     Args:
         bounds: ``2 x d`` lower and upper bounds.
-        unit_cube: Whether the kernel is given points scaled to the unit cube.
-        seed: Seed of where searches start.
+        unit_cube: True to scale points to the unit cube for the kernel.
+        seed: Seed of the starts of searches.
 
     Raises:
         InputError: Unless ``bounds`` has two rows of finite numbers, the first below the second.
@@ -94,19 +92,19 @@ class BoxDomain:
         self._seed = seed
         self._posterior: ExactPosterior | None = None
         self._searched: _Searched | None = None
-        # The rivals of a point, for which kind of rule.
+        # Rivals, cached by the point and the kind of rivals.
         self._rivals: tuple[tuple[Key, Compare, bool], Tensor] | None = None
 
     def point(self, key: Key) -> Point:
-        """The point as an array."""
+        """Return the point as an array."""
         return np.array(key)
 
     def inputs(self, key: Key) -> Point:
-        """The coordinates that the kernel is given."""
+        """Return the coordinates for the kernel."""
         return np.asarray((np.array(key) - self._shift) / self._scale)
 
     def random_key(self, generator: np.random.Generator) -> Key:
-        """A point drawn uniformly."""
+        """Return a uniform random point."""
         return self._key(self._lower + self._width * generator.random(self.dimension))
 
     def condition(self, model: Hyperparameters, observations: Sequence[Observation]) -> None:
@@ -124,7 +122,7 @@ class BoxDomain:
         self._forget()
 
     def choose(self, now: int, beta: float) -> Choice:
-        """The point with the largest upper confidence bound, by local searches."""
+        """Return the point with the largest upper confidence bound, by local searches."""
         last = self._searched
         if last is None or self._weight(last.now) - self._weight(now) > SEARCHED_AGAIN:
             last = self._search(now, beta)
@@ -134,7 +132,7 @@ class BoxDomain:
         return self.at(self._key(self._shift + self._scale * last.optima[best].numpy()), now)
 
     def at(self, key: Key, now: int) -> Choice:
-        """A point with its posterior."""
+        """Return a point with its posterior."""
         x = self._row(key).unsqueeze(0)
         with torch.no_grad():
             if self._observations:
@@ -146,11 +144,11 @@ class BoxDomain:
     def rivals(
         self, choice: Choice, now: int, beta: float, compare: Compare, joint: bool
     ) -> Rivals:
-        """The points that the chosen one is compared with, among them the strongest ones.
+        """Return the rivals of the chosen point, among them the strongest ones.
 
-        Where the rule wants local optima and there is no other, and where it wants those of small
-        prior correlation, they are points whose prior correlation with the chosen one is under
-        ``RIVAL_CORRELATION``, or the least correlated, if none is.
+        They are the other local optima, if the rule compares with these and there are others. Else
+        they are points with a prior correlation below ``RIVAL_CORRELATION``, or the least
+        correlated one.
         """
         last = self._searched or self._search(now, beta)
         point, wanted = self._row(choice.key), (choice.key, compare, joint)
@@ -165,19 +163,19 @@ class BoxDomain:
         return Rivals(self._model.mean + found.mean.numpy(), found.variance.numpy(), covariance)
 
     def to_dict(self) -> dict[str, Any]:
-        """The bounds as plain values, and when the last search was."""
+        """Return the bounds as plain values, and time and beta of the last search."""
         last = self._searched
         searched = None if last is None else [last.now, last.beta]
         return {"bounds": self._bounds.tolist(), "searched": searched}
 
     def restore(self, stored: dict[str, Any]) -> None:
-        """Repeat the last search of the domain that ``to_dict`` stored: the next answer is its."""
+        """Repeat the last search of a stored domain, so that the next answer is the same."""
         if stored["searched"] is not None:
             now, beta = stored["searched"]
             self._search(now, beta)
 
     def _key(self, point: Point) -> Key:
-        """A point, but for rounding within the bounds."""
+        """Return the key of a point, clipped to the bounds."""
         inside = np.clip(point, self._bounds[0], self._bounds[1])
         return tuple(float(number) for number in inside)
 
@@ -189,10 +187,10 @@ class BoxDomain:
         return math.exp(self._log_decay * (now - self._observations[-1].round))
 
     def _forget(self) -> None:
-        """Drop the observations that hardly count any more, and what was computed before."""
-        kept = self._observations
-        while kept and self._log_decay * (kept[-1].round - kept[0].round) < math.log(TOLERANCE):
-            kept.popleft()
+        """Drop observations of negligible weight, and clear caches."""
+        rows = self._observations
+        while rows and self._log_decay * (rows[-1].round - rows[0].round) < math.log(TOLERANCE):
+            rows.popleft()
         self._posterior = self._searched = self._rivals = None
 
     def _at(self, now: float) -> ExactPosterior:
@@ -213,8 +211,7 @@ class BoxDomain:
 
     def _search(self, now: float, beta: float) -> _Searched:
         bounds = torch.as_tensor((self._bounds - self._shift) / self._scale)
-        # From everywhere, and from where it was good: a seed per search, so that what one does not
-        # hit the next one may.
+        # Starts over the whole box and at observations, with new Sobol points for each search.
         seed = int(np.random.SeedSequence([self._seed, int(now)]).generate_state(1)[0])
         sobol = draw_sobol_samples(bounds, n=RAW_SAMPLES, q=1, seed=seed).squeeze(-2)
         latest = dict.fromkeys(o.key for o in list(self._observations)[-_NEAR:])

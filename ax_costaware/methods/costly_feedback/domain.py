@@ -22,12 +22,12 @@ from ax_costaware.models.kernels import IndependentKernel
 Point: TypeAlias = NDArray[np.float64]
 
 NO_FORGETTING = 1e-12
-"""A forgetting rate that is as good as zero, for a model that does not take zero."""
+"""Least forgetting rate, for a model that does not take zero."""
 
 
 @dataclass(frozen=True)
 class ResetEvery:
-    """Forget everything after every so many rounds, and nothing between: R-GP-UCB.
+    """Forget everything after blocks of ``rounds`` rounds, and nothing inside a block: R-GP-UCB.
 
     A baseline of Bogunovic, Scarlett and Cevher 2016, *Time-Varying Gaussian Process Bandit
     Optimization*.

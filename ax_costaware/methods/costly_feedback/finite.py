@@ -1,7 +1,7 @@
 """A finite set of candidates as the domain of the costly-feedback loop.
 
-A round costs a few operations on vectors with an entry per candidate; see
-``ax_costaware.models.candidate_posterior`` for what a measurement adds.
+A round takes a few operations on vectors with an entry per candidate; see
+``ax_costaware.models.candidate_posterior`` for the cost of a measurement.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from ax_costaware.methods.costly_feedback.rules import RIVAL_CORRELATION, Compar
 from ax_costaware.models.candidate_posterior import CandidatePosterior
 
 TOLERANCE = 1e-4
-"""Weight below which an observation is dropped; it shifts a posterior mean by about that share of a
-prior standard deviation."""
+"""Weight below which an observation is dropped, which shifts a posterior mean by about this share
+of a prior standard deviation."""
 
 _LARGEST_MATRIX = 2_000
-"""Candidates up to which the whole prior covariance is kept (32 MB); above, a row at a time."""
+"""Most candidates for which the whole prior covariance is stored (32 MB); else single rows."""
 
 
 class FiniteDomain:
@@ -35,7 +35,7 @@ class FiniteDomain:
 
     Args:
         candidates: ``m x d``, or ``m`` numbers.
-        unit_cube: Whether the kernel is given the candidates scaled to the unit cube.
+        unit_cube: True to scale candidates to the unit cube for the kernel.
 
     Raises:
         InputError: If there is one candidate, two are equal, or a coordinate is not finite.
@@ -52,15 +52,15 @@ class FiniteDomain:
         self._neighbours = _neighbours(self._unit)
 
     def point(self, key: int) -> Point | float:
-        """The candidate, a number if numbers were given."""
+        """Return the candidate, a number if numbers were given."""
         return float(self._points[key, 0]) if self._are_numbers else self._points[key].copy()
 
     def inputs(self, key: int) -> Point:
-        """The coordinates that the kernel is given."""
+        """Return the coordinates for the kernel."""
         return np.asarray(self._inputs[key])
 
     def random_key(self, generator: np.random.Generator) -> int:
-        """The index of any candidate."""
+        """Return the index of a random candidate."""
         return int(generator.integers(len(self._points)))
 
     def condition(self, model: Hyperparameters, observations: Sequence[Observation]) -> None:
@@ -71,7 +71,7 @@ class FiniteDomain:
             self._prior.row, self._prior.variance, model.forgetting, model.noise, TOLERANCE
         )
         self._last_moments: tuple[int, tuple[Point, Point]] | None = None
-        self._kept: int | None = None
+        self._last_choice: int | None = None
         for observation in observations:
             self.observe(observation)
 
@@ -79,34 +79,33 @@ class FiniteDomain:
         """Condition on one more observation, not older than any before it."""
         self._posterior.observe(observation.key, observation.round, observation.value - self._mean)
         self._last_moments = None
-        self._kept = None
+        self._last_choice = None
 
     def choose(self, now: int, beta: float) -> Choice:
-        """The candidate with the largest upper confidence bound, the first of equals.
+        """Return the candidate with the largest upper confidence bound, the first of equals.
 
-        Without a new observation it stays the one chosen last, until one that is a rival of it is
-        better: the largest bound then moves by a step or two, to points that differ in nothing.
+        Without a new observation the last choice stays until one of its rivals has a larger bound.
+        Otherwise it would move to close neighbours without a relevant difference.
         """
         mean, variance = self._moments(now)
         key = int((mean + math.sqrt(beta) * np.sqrt(variance)).argmax())
-        if self._kept is None or self._prior.are_rivals(self._kept, key):
-            self._kept = key
-        return self.at(self._kept, now)
+        if self._last_choice is None or self._prior.are_rivals(self._last_choice, key):
+            self._last_choice = key
+        return self.at(self._last_choice, now)
 
     def at(self, key: int, now: int) -> Choice:
-        """A candidate with its posterior."""
+        """Return a candidate with its posterior."""
         mean, variance = self._moments(now)
         return Choice(key, self._mean + float(mean[key]), float(variance[key]))
 
     def rivals(
         self, choice: Choice, now: int, beta: float, compare: Compare, joint: bool
     ) -> Rivals:
-        """The candidates that the chosen one is compared with.
+        """Return the rivals of the chosen candidate.
 
-        Local optima are those of other hills than its own. Where the rule wants them and there is
-        no other, and where it wants candidates of small prior correlation, they are all whose prior
-        correlation with the chosen one is under ``RIVAL_CORRELATION``, or the least correlated, if
-        none is. A single optimum would otherwise never be measured again.
+        They are the other local optima, if the rule compares with these and there are others. Else
+        they are all candidates with a prior correlation below ``RIVAL_CORRELATION``, or the least
+        correlated one: a single optimum would otherwise never be measured again.
         """
         mean, variance = self._moments(now)
         found = _NONE
@@ -120,7 +119,7 @@ class FiniteDomain:
         return Rivals(self._mean + mean[found], variance[found], covariance)
 
     def _top(self, bound: Point, key: int) -> int:
-        """The local optimum on whose hill a candidate is: its own, which is no rival of it."""
+        """Return the local optimum that hill climbing reaches from a candidate."""
         while True:
             neighbours = self._neighbours[:, key]
             best = int(neighbours[bound[neighbours].argmax()])
@@ -129,19 +128,19 @@ class FiniteDomain:
             key = best
 
     def _moments(self, now: int) -> tuple[Point, Point]:
-        """Posterior means and variances in a round, computed once for it."""
+        """Return posterior means and variances in a round, cached."""
         if self._last_moments is None or self._last_moments[0] != now:
             self._last_moments = now, self._posterior.moments(now)
         return self._last_moments[1]
 
     def to_dict(self) -> dict[str, Any]:
-        """The candidates as plain values, and the one that is kept."""
+        """Return the candidates as plain values, and the last choice."""
         given = self._points[:, 0] if self._are_numbers else self._points
-        return {"candidates": given.tolist(), "kept": self._kept}
+        return {"candidates": given.tolist(), "kept": self._last_choice}
 
     def restore(self, stored: dict[str, Any]) -> None:
-        """Keep the candidate that was kept."""
-        self._kept = stored["kept"]
+        """Restore the last choice."""
+        self._last_choice = stored["kept"]
 
 
 _NONE = np.empty(0, dtype=np.intp)
@@ -163,20 +162,19 @@ class _Prior:
         self._last_uncorrelated: tuple[int, NDArray[np.intp]] | None = None
 
     def row(self, key: int) -> Point:
-        """Prior covariances of a candidate with all of them."""
+        """Return the prior covariances of a candidate with all candidates."""
         if self._matrix is not None:
             return np.asarray(self._matrix[key])
-        # The candidate asked for is mostly that of the last time. (No `lru_cache`: loops are
-        # pickled.)
+        # The last row is usually requested again. (No `lru_cache`: loops are pickled.)
         if self._last_row is None or self._last_row[0] != key:
             self._last_row = key, self._covariance(slice(key, key + 1))[0]
         return self._last_row[1]
 
     def uncorrelated_with(self, key: int) -> NDArray[np.intp]:
-        """The candidates of small prior correlation with one, else the least correlated."""
+        """Return the candidates of small prior correlation with one, else the least correlated."""
         if self._last_uncorrelated is None or self._last_uncorrelated[0] != key:
             scale = self._deviation * self._deviation[key]
-            # What is known without a measurement, as by a linear kernel at zero, tells nothing.
+            # A point without prior variance, as at zero with a linear kernel, has no correlation.
             correlation = np.divide(self.row(key), scale, out=np.zeros_like(scale), where=scale > 0)
             correlation[key] = 1.0
             found = np.flatnonzero(correlation < RIVAL_CORRELATION)
@@ -186,7 +184,7 @@ class _Prior:
         return self._last_uncorrelated[1]
 
     def are_rivals(self, key: int, other: int) -> bool:
-        """Return True where the prior correlation of two candidates is small."""
+        """True if the prior correlation of two candidates is small."""
         limit = RIVAL_CORRELATION * self._deviation[key] * self._deviation[other]
         return key != other and bool(self.row(key)[other] < limit or limit == 0)
 
@@ -209,7 +207,7 @@ def _checked(candidates: ArrayLike) -> Point:
 
 
 def _neighbours(points: Point) -> NDArray[np.intp]:
-    """Per point those that a local optimum has to beat, ``k x m``: the next two per dimension."""
+    """Return the ``k x m`` neighbours of each point, two per dimension, for local optima."""
     count, d = points.shape
     if d == 1:
         order = points[:, 0].argsort()

@@ -1,8 +1,8 @@
-"""Costly feedback without Ax: which point to use each round, and whether to measure it.
+"""Costly feedback without Ax: a loop that chooses a point each round, and whether to measure it.
 
 CE-GP-UCB of Wang, Ren, Bogunovic, Xiong and Urtasun 2020, *Cost-Efficient Online Hyperparameter
-Optimization*, Algorithm 1, around a process that goes on whether or not it is looked at: a training
-run, a service, a plant. Outcomes are maximized, in the user's own unit.
+Optimization*, Algorithm 1, for a running process such as a training run, a service or a plant.
+Outcomes are maximized, in the user's own unit.
 """
 
 from __future__ import annotations
@@ -58,16 +58,16 @@ from ax_costaware.methods.costly_feedback.rules import (
 )
 
 _FIRST_FIT = 8
-"""Measurements after which hyperparameters are learned, and again each time they have doubled."""
+"""Measurements before the first fit of hyperparameters; fits follow at each doubling."""
 
 _LARGEST_FIT = 256
-"""Of these, the latest, they are learned from; and from then on they stay."""
+"""Measurements at the last fit, after which hyperparameters stay."""
 
 _REPLAYED = 4
-"""A stored loop replays measurements down to this power of the tolerance, which is rounding."""
+"""Power of ``TOLERANCE``: the weight down to which a stored loop replays measurements."""
 
 _MOST_REPLAYED = 20_000
-"""And no more than so many, the latest."""
+"""Largest number of replayed measurements, the latest ones."""
 
 
 class Ask(NamedTuple):
@@ -84,7 +84,7 @@ class Ask(NamedTuple):
 
 
 class CostlyFeedbackLoop:
-    """Chooses a point each round, and whether to measure its outcome.
+    """Loop that chooses a point each round, and whether to measure its outcome.
 
     Each round, call ``ask`` and use its point; then ``tell`` the outcome, if it was measured, or
     ``skip``. Both are allowed whatever was advised.
@@ -101,15 +101,15 @@ class CostlyFeedbackLoop:
             share ``sqrt(1 - forgetting)`` of itself. Or ``ResetEvery(rounds)``. None: it is
             learned.
         noise: Variance of the noise of a measurement, > 0. None: it is learned.
-        rule: When to measure. None: ``MeasurementRule(0.9)``; where the forgetting rate is learned
-            with a lower quota of a tenth, by which it is noticed that it was learned too small.
-        beta: The point used is that with the largest ``mean + sqrt(beta) * sd``: a number >= 0, or
-            a schedule; ``LogarithmicBeta()`` by default, 0.8 log(4 t) in round t.
-        seed: Of everything random. None: 0.
+        rule: Rule that decides on measurements. None: ``MeasurementRule(0.9)``; with a lower quota
+            of a tenth if the forgetting rate is learned, since it may be learned too small.
+        beta: Weight of the upper confidence bound ``mean + sqrt(beta) * sd``: a number >= 0, or a
+            schedule; ``LogarithmicBeta()`` by default, 0.8 log(4 t) in round t.
+        seed: Seed of all random numbers. None: 0.
 
-    What is learned is learned by marginal likelihood, after 8 measurements and again each time
-    their number has doubled, up to 256. Until there are 8, points are drawn at random and measured.
-    ``ResetEvery`` forgets the function, and not what was learned: each block is another draw of it.
+    Hyperparameters are learned by marginal likelihood, after 8 measurements and again each time
+    their number has doubled, up to 256. Until there are 8, points are random and measured.
+    ``ResetEvery`` forgets the function, not the hyperparameters: each block is another draw.
 
     A measurement whose weight has decayed below 1e-4 is dropped, so that memory and time of a round
     are bounded, however many there are.
@@ -119,7 +119,7 @@ class CostlyFeedbackLoop:
             ``bounds`` are given.
     """
 
-    # With gradients, also inside the ``torch.no_grad()`` of the user's validation.
+    # Gradients are needed even if the user calls the loop in inference mode.
     @torch.inference_mode(False)
     def __init__(
         self,
@@ -182,9 +182,9 @@ class CostlyFeedbackLoop:
 
     @torch.inference_mode(False)
     def ask(self) -> Ask:
-        """The point to use in this round, whether to measure, and why.
+        """Return the point to use in this round, whether to measure it, and the reason.
 
-        Asked again before the round is closed by ``tell`` or ``skip``, it answers the same.
+        The answer stays the same until the round is closed by ``tell`` or ``skip``.
         """
         if self._asked is None:
             key, decision = self._decide()
@@ -215,7 +215,7 @@ class CostlyFeedbackLoop:
             if self._learns and self._num_measured in _FITS:
                 self._learn()
         finally:
-            # The measurement counts, whatever becomes of the fit: it may be interrupted.
+            # The measurement counts even if the fit is interrupted.
             self._next_round()
 
     def skip(self) -> None:
@@ -228,7 +228,7 @@ class CostlyFeedbackLoop:
         self._next_round()
 
     def to_dict(self) -> dict[str, Any]:
-        """The loop as plain values that JSON can hold; ``from_dict`` makes it again.
+        """Return the loop as plain JSON values, for ``from_dict``.
 
         Raises:
             UnsupportedInputError: If the kernel, the rule or the schedule is not of a class that
@@ -252,7 +252,7 @@ class CostlyFeedbackLoop:
     @classmethod
     @torch.inference_mode(False)
     def from_dict(cls, stored: dict[str, Any]) -> CostlyFeedbackLoop:
-        """The loop that ``to_dict`` stored; its next answer is the same.
+        """Return the loop that ``to_dict`` stored; its next answer is the same.
 
         Raises:
             InputError: If ``stored`` is not what ``to_dict`` returned.
@@ -370,7 +370,7 @@ class CostlyFeedbackLoop:
         return np.random.default_rng((self._seed, round_index))
 
     def _draws(self) -> Iterator[float]:
-        """Uniform numbers; the generator is made when it is needed: most rules draw nothing."""
+        """Yield uniform numbers; the generator is created lazily, since most rules draw nothing."""
         generator = self._generator(self._round)
         while True:
             yield float(generator.random())

@@ -1,10 +1,10 @@
 """Rules of CE-GP-UCB that decide whether to measure, on plain numbers.
 
 Wang, Ren, Bogunovic, Xiong and Urtasun 2020, *Cost-Efficient Online Hyperparameter Optimization*.
-Each round a point is used, that with the largest upper confidence bound; a rule says whether its
-outcome is worth measuring. It sees posterior means and variances, with the sign of maximization and
-in one unit: of the point, and of its rivals, the points that it may be confused with. Which points
-those are is found by whoever has the model; a rule says which kind it wants.
+Each round uses the point with the largest upper confidence bound, and a rule decides whether to
+measure its outcome. The rule gets posterior means and variances, with the sign of maximization and
+in one unit, of the point and of its rivals: the points that it may be confused with. The rule names
+the kind of rivals that it needs; the method finds them.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from ax_costaware.argument_checks import (
 from ax_costaware.exceptions import InputError
 
 Compare: TypeAlias = Literal["correlation", "local_optima"]
-"""Which points are rivals of the chosen one: those whose prior correlation with it is small, or, as
-in the paper, the other local optima of the upper confidence bound; the former if there are none."""
+"""Definition of rivals: points of small prior correlation with the chosen one, or, as in the paper,
+the other local optima of the upper confidence bound; the former if there are none."""
 
 RIVAL_CORRELATION = 0.8
-"""Prior correlation with the chosen point below which a point is a rival. Close points can never be
-told apart, and need not be."""
+"""Prior correlation with the chosen point below which a point is a rival. Closer points cannot, and
+need not, be distinguished."""
 
 _SMALLEST_VARIANCE = 1e-300
 
@@ -73,14 +73,14 @@ class Prospect:
     """Weight of the upper confidence bound ``mean + sqrt(beta) * sd``, >= 0."""
 
     draw: Callable[[], float]
-    """Gives a number that is uniform on [0, 1), the next one with each call."""
+    """Callable that returns a new uniform number on [0, 1) with each call."""
 
     rivals: Rivals | None = None
     """The points that it is compared with, for a rule that wants them."""
 
     chance: float | None = None
-    """Probability that the point is feasible, where that is open and rules should have it looked
-    at; else None."""
+    """Probability that the point is feasible if that is uncertain, in which case rules measure;
+    else None."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class MeasurementChoice:
     """The reason, a sentence with the numbers that decided."""
 
     confidence: float | None = None
-    """Smallest probability that the point is better than a rival, where a rule asks for it."""
+    """Smallest probability that the point is better than a rival, if the rule uses it."""
 
 
 class FeedbackRule(ABC):
@@ -115,7 +115,7 @@ class FeedbackRule(ABC):
         """Decide whether to measure.
 
         Args:
-            prospect: What is expected of the point of the round.
+            prospect: Posterior at the point of the round and at its rivals.
 
         Raises:
             InputError: If the rule wants rivals, or their covariances, and there are none.
@@ -126,7 +126,7 @@ class FeedbackRule(ABC):
 class MeasurementRule(FeedbackRule):
     """Measure unless the point is better than each rival with probability ``kappa`` at least.
 
-    Also where it is open whether the point is feasible. Line 8 of the paper's Algorithm 1. With
+    It also measures if feasibility is uncertain. This is line 8 of the paper's Algorithm 1. With
     ``kappa`` of 1/2 or less the rule may never measure again, because long after the last
     measurement every such probability is 1/2.
 
@@ -136,10 +136,10 @@ class MeasurementRule(FeedbackRule):
     """
 
     kappa: float = 0.9
-    """The confidence that makes a measurement superfluous."""
+    """Confidence at which no measurement is needed."""
 
     compare: Compare = "correlation"
-    """Which points are rivals."""
+    """Kind of rivals: ``"correlation"`` or ``"local_optima"``."""
 
     joint: bool = True
     """True to count the posterior covariance of the point and its rival. The paper takes them for
@@ -158,7 +158,7 @@ class MeasurementRule(FeedbackRule):
             if rivals.covariance is None:
                 raise InputError("rivals.covariance=None: the rule asks for joint moments.")
             spread = spread - 2 * rivals.covariance
-        # Where the difference is certain its sign decides.
+        # If the difference has no variance, its sign decides.
         z = (prospect.mean - rivals.mean) / np.sqrt(np.maximum(spread, _SMALLEST_VARIANCE))
         least = float(z.min())
         confidence = float(ndtr(least))
@@ -184,7 +184,7 @@ class LCBUCBRule(FeedbackRule):
     """
 
     compare: Compare = "correlation"
-    """Which points are rivals."""
+    """Kind of rivals: ``"correlation"`` or ``"local_optima"``."""
 
     def __post_init__(self) -> None:
         check_fields(self, compare=_checked_compare)
@@ -230,20 +230,22 @@ class BernoulliRule(FeedbackRule):
 
 @dataclass(frozen=True)
 class MixedRule(FeedbackRule):
-    """Measure a share ``lower`` of the rounds in any case, and up to ``upper`` as ``rule`` says.
+    """Measure a share ``lower`` of the rounds in any case, and up to ``upper`` by ``rule``.
 
     Algorithm 1 of the paper, with ``lower = B1 / T`` and ``upper = B2 / T`` for its quotas of
-    measurements B1 and B2 in T rounds. Where the first draw, of probability ``lower``, is missed
-    and ``rule`` says so, the second has the probability ``(upper - lower) / (1 - lower)``: a rule
-    that always says so measures ``upper`` exactly. (Line 8 of the algorithm has ``upper - lower``,
-    which stays below its quota.) With ``upper=1`` nothing is dropped that ``rule`` wants.
+    measurements B1 and B2 in T rounds. A round is measured
+
+    - with probability ``lower``, or else
+    - if ``rule`` measures, with probability ``(upper - lower) / (1 - lower)``, so that a rule that
+      always measures reaches the quota. (Line 8 of the algorithm has ``upper - lower``, which stays
+      below it.) With ``upper=1`` every measurement of ``rule`` is made.
 
     Raises:
         InputError: Unless ``rule`` is a rule and ``0 <= lower <= upper <= 1``.
     """
 
     rule: FeedbackRule
-    """The rule that uses what the lower quota leaves."""
+    """Rule for the rounds beyond the lower quota."""
 
     lower: float
     """Share of the rounds that are measured in any case, in expectation."""
@@ -295,11 +297,11 @@ class FullFeedback(FeedbackRule):
 
 
 def default_rule(forgetting_is_given: bool) -> FeedbackRule:
-    """The rule where the user names none.
+    """Return the default rule, a ``MeasurementRule``.
 
-    A ``MeasurementRule``; where the forgetting rate is learned, with a tenth of the rounds measured
-    in any case: a rate that was learned too small makes the model sure of itself, and what is not
-    measured cannot show that it is wrong.
+    If the forgetting rate is learned, a tenth of the rounds is measured in any case. Otherwise a
+    rate that was learned too small would make the model overconfident, and without measurements
+    this would never be corrected.
     """
     rule = MeasurementRule()
     return rule if forgetting_is_given else MixedRule(rule, lower=0.1, upper=1.0)
@@ -317,7 +319,7 @@ def _rivals_of(prospect: Prospect) -> Rivals:
 
 
 def checked_rule(rule: Any, name: str) -> FeedbackRule:
-    """``rule`` unchanged.
+    """Return ``rule`` unchanged.
 
     Raises:
         InputError: If it is no rule, or wants rivals of another kind than there are.
