@@ -46,6 +46,7 @@ from ax_costaware.methods import (
     TheoreticalBeta,
     UnknownCosts,
 )
+from ax_costaware.methods.cost_aware.rules import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.methods.costly_feedback.rules import (
     BernoulliRule,
     FullFeedback,
@@ -53,7 +54,6 @@ from ax_costaware.methods.costly_feedback.rules import (
     MeasurementRule,
     MixedRule,
 )
-from ax_costaware.methods.gittins.rules import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.metrics import CostMetric, ReportedMetric, SkippingMetric
 from ax_costaware.runners import (
     FunctionRunner,

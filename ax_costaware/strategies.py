@@ -38,8 +38,8 @@ from ax_costaware.methods import (
     TheoreticalBeta,
 )
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
+from ax_costaware.methods.cost_aware import StopRule
 from ax_costaware.methods.costed import CostArgument
-from ax_costaware.methods.gittins import StopRule
 from ax_costaware.models.log_normal_cost import CostKind
 
 

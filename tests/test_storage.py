@@ -71,10 +71,10 @@ from ax_costaware.core.method import Method
 from ax_costaware.costs import Cost
 from ax_costaware.methods import ControlSetChoice, ControlSetHistory, ControlSetRule, Evaluate
 from ax_costaware.methods.control_sets import ControlSets
+from ax_costaware.methods.cost_aware import CostAware, Gittins
 from ax_costaware.methods.costly_feedback import CostlyFeedback
 from ax_costaware.methods.costly_feedback.rules import FeedbackRule, MeasurementChoice, Prospect
 from ax_costaware.methods.fidelity import MultiFidelity
-from ax_costaware.methods.gittins import CostAware, Gittins
 from ax_costaware.models import TimeVaryingGP
 from ax_costaware.models.fixed_hyperparameters import FixedHyperparameterGP, FixedTimeVaryingGP
 from tests.ax.feedback_toy import make_client as make_feedback_client

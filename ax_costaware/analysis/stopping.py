@@ -36,7 +36,7 @@ from ax_costaware.analysis.figures import (
 from ax_costaware.analysis.method_analysis import NEXT, MethodAnalysis, Objective, Run
 from ax_costaware.ax_bridge.checks import constraints_of
 from ax_costaware.ax_bridge.records import values_in_data
-from ax_costaware.methods.gittins import CostAware
+from ax_costaware.methods.cost_aware import CostAware
 from ax_costaware.session.should_stop import StopAssessment, should_stop
 
 _TWO_SIDED_95 = 1.959963984540054

@@ -26,10 +26,10 @@ from ax_costaware.core.loop import Loop
 from ax_costaware.core.model import FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Decision, Problem, Stop, decision_seed, reproducible
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods.cost_aware import CostAware, Gittins, StopRule
+from ax_costaware.methods.cost_aware.assessment import Assessment, assess
+from ax_costaware.methods.cost_aware.rules import GittinsStop
 from ax_costaware.methods.costed import CostArgument, NothingToLearnFrom
-from ax_costaware.methods.gittins import CostAware, Gittins, StopRule
-from ax_costaware.methods.gittins.assessment import Assessment, assess
-from ax_costaware.methods.gittins.rules import GittinsStop
 
 
 @ax_errors()

@@ -22,6 +22,8 @@ from ax_costaware.methods.control_sets.rules.rule import (
 )
 from ax_costaware.methods.control_sets.rules.unknown_costs import UnknownCosts
 from ax_costaware.methods.control_sets.rules.value_per_cost import LargestValuePerCost
+from ax_costaware.methods.cost_aware import CostAware, Gittins
+from ax_costaware.methods.cost_aware.rules import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.methods.costly_feedback import CostlyFeedback
 from ax_costaware.methods.costly_feedback.beta import LogarithmicBeta
 from ax_costaware.methods.costly_feedback.domain import ResetEvery
@@ -38,8 +40,6 @@ from ax_costaware.methods.costly_feedback.rules import (
     Rivals,
 )
 from ax_costaware.methods.fidelity import MultiFidelity
-from ax_costaware.methods.gittins import CostAware, Gittins
-from ax_costaware.methods.gittins.rules import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.methods.resolution_tree import TreeSearch
 from ax_costaware.methods.resolution_tree.tree import Cell, ResolutionTree
 

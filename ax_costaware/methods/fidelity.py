@@ -39,8 +39,8 @@ from ax_costaware.methods.continuations import (
     continued_trial,
     resumable,
 )
-from ax_costaware.methods.gittins.rules import ImprovementPerCostStop
-from ax_costaware.methods.gittins.search import Search, ignoring_line_search_failures
+from ax_costaware.methods.cost_aware.rules import ImprovementPerCostStop
+from ax_costaware.methods.cost_aware.search import Search, ignoring_line_search_failures
 from ax_costaware.methods.priced import PricedMethod
 from ax_costaware.models import FidelityGP, FunctionalPosterior
 from ax_costaware.space.parameters import Fixed, Row, Value, takes

@@ -22,8 +22,8 @@ from ax_costaware.core import FixedHyperparameters
 from ax_costaware.core.problem import feasibility_text
 from ax_costaware.display import display_number, display_values
 from ax_costaware.methods import CostAware
+from ax_costaware.methods.cost_aware import StopRule
 from ax_costaware.methods.costed import CostArgument
-from ax_costaware.methods.gittins import StopRule
 
 
 @dataclass(frozen=True)

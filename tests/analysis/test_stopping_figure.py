@@ -10,7 +10,7 @@ from plotly import graph_objects as go
 
 from ax_costaware.analysis.method_analysis import Objective
 from ax_costaware.analysis.stopping import stopping_figure
-from ax_costaware.methods.gittins import CostAware
+from ax_costaware.methods.cost_aware import CostAware
 
 NAN = math.nan
 FRAME = pd.DataFrame(

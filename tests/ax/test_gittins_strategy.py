@@ -38,7 +38,7 @@ from ax_costaware import (
 from ax_costaware.acquisition import gittins_index, lambda_for_budget
 from ax_costaware.ax_bridge.node import fitted_problem, method_of_class
 from ax_costaware.core import Problem
-from ax_costaware.methods.gittins import CostAware
+from ax_costaware.methods.cost_aware import CostAware
 from tests.ax.gittins_toy import (
     COST,
     FAST,

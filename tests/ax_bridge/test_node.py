@@ -33,7 +33,7 @@ from ax_costaware.ax_bridge.strategy import strategy_of
 from ax_costaware.core.method import Method
 from ax_costaware.core.problem import Decision, Problem, Stop
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.methods.gittins import CostAware
+from ax_costaware.methods.cost_aware import CostAware
 from tests.ax import gittins_toy
 from tests.ax.toy import CONTROL_SETS, MARGINALS, arm_of, complete, make_client, run_trials
 from tests.resuming import load, open_database

@@ -29,8 +29,8 @@ from ax_costaware.methods.control_sets.learned import (
     check_reported_costs,
     costs_to_learn_from,
 )
+from ax_costaware.methods.cost_aware import CostAware
 from ax_costaware.methods.costly_feedback import CostlyFeedback
-from ax_costaware.methods.gittins import CostAware
 from ax_costaware.space.parameters import Choice, Range
 from tests.ax.cost_toy import UNKNOWN_SETS, make_cost_client, run_with_costs
 from tests.ax.gittins_toy import make_client as make_gittins_client

@@ -23,7 +23,7 @@ from ax_costaware import FixedHyperparameters, complete_trial, cost_aware_strate
 from ax_costaware.ax_bridge.node import fitted_problem
 from ax_costaware.ax_bridge.search_space import parameter_of, parameters_of_configs, space_of
 from ax_costaware.core.problem import Problem
-from ax_costaware.methods.gittins import CostAware
+from ax_costaware.methods.cost_aware import CostAware
 from ax_costaware.space.parameters import Choice
 from ax_costaware.space.space import Space
 from tests.ax import feedback_toy, toy

@@ -16,11 +16,11 @@ from ax_costaware import (
 )
 from ax_costaware.ax_bridge.node import CostAwareNode, method_of
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.methods.gittins import CostAware
+from ax_costaware.methods.cost_aware import CostAware
 from tests.ax.toy import CONTROL_SETS, MARGINALS
 from tests.methods.control_sets import test_control_sets
+from tests.methods.cost_aware import test_gittins
 from tests.methods.costly_feedback import test_costly_feedback
-from tests.methods.gittins import test_gittins
 from tests.priced import strategy_for
 
 NO_SURROGATE = ({"surrogate_spec": "gp"}, "surrogate_spec='gp': expected")

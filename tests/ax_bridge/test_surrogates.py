@@ -27,8 +27,8 @@ from ax_costaware import (
 from ax_costaware.ax_bridge.node import fitted_problem, method_of_class, node_of
 from ax_costaware.ax_bridge.surrogates import _TRANSLATED, model_of
 from ax_costaware.core import ModelOptions
+from ax_costaware.methods.cost_aware import CostAware
 from ax_costaware.methods.costly_feedback import CostlyFeedback
-from ax_costaware.methods.gittins import CostAware
 from ax_costaware.models import TimeVaryingGP
 from ax_costaware.models.fixed_hyperparameters import FixedHyperparameterGP, FixedTimeVaryingGP
 from tests.ax.gittins_toy import make_client, run_trials

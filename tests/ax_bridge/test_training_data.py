@@ -16,7 +16,7 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax_costaware import complete_trial
 from ax_costaware.ax_bridge.records import problem_of
 from ax_costaware.ax_bridge.training_data import restore_data
-from ax_costaware.methods.gittins import CostAware
+from ax_costaware.methods.cost_aware import CostAware
 from tests.ax.gittins_toy import make_client, objective
 from tests.resuming import load, open_database
 

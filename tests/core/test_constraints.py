@@ -27,9 +27,9 @@ from ax_costaware.core.problem import Pending, reproducible
 from ax_costaware.core.simulation import Outcome, simulate
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods import CostAware, Gittins
-from ax_costaware.methods.gittins import ACQUISITIONS, GITTINS
-from ax_costaware.methods.gittins.assessment import assess
-from ax_costaware.methods.gittins.search import Search
+from ax_costaware.methods.cost_aware import ACQUISITIONS, GITTINS
+from ax_costaware.methods.cost_aware.assessment import assess
+from ax_costaware.methods.cost_aware.search import Search
 from ax_costaware.models.posterior import FunctionalPosterior
 from ax_costaware.space import Range, Space
 from ax_costaware.space.parameters import Row

@@ -20,7 +20,7 @@ from ax_costaware.costs.control_set import ControlSet
 from ax_costaware.exceptions import InputError
 from ax_costaware.laws.marginals import Uniform
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.methods.gittins import CostAware
+from ax_costaware.methods.cost_aware import CostAware
 from ax_costaware.space.parameters import Choice, Range, Row
 from ax_costaware.space.space import Space
 from tests.priced import method_of

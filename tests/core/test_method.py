@@ -13,8 +13,8 @@ from ax_costaware.core.model import FixedHyperparameters
 from ax_costaware.core.problem import Decision, Problem, Stop
 from ax_costaware.core.simulation import Outcome, Simulation
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods.cost_aware import CostAware
 from ax_costaware.methods.fidelity import MultiFidelity
-from ax_costaware.methods.gittins import CostAware
 from ax_costaware.space.parameters import Range, Row
 from ax_costaware.space.space import Space
 

@@ -44,8 +44,8 @@ from ax_costaware.methods import (
     TreeSearch,
 )
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
+from ax_costaware.methods.cost_aware.rules import GittinsStop
 from ax_costaware.methods.costly_feedback.rules import MeasurementRule
-from ax_costaware.methods.gittins.rules import GittinsStop
 from ax_costaware.methods.resolution_tree import LEVEL
 from ax_costaware.space import Choice, Fixed, Range, Space
 from ax_costaware.space.parameters import Row

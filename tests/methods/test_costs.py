@@ -19,8 +19,8 @@ from ax_costaware.costs import log_cost_function
 from ax_costaware.costs.cost import AffineCost, ConstantCost, Cost, ProductCost, TableCost
 from ax_costaware.costs.declared_cost import DeclaredCost
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods.cost_aware import CostAware
 from ax_costaware.methods.costs import _cheapest, check_cost
-from ax_costaware.methods.gittins import CostAware
 from ax_costaware.space.parameters import Choice, Fixed, Range
 from ax_costaware.space.space import Space
 

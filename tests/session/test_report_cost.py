@@ -20,7 +20,7 @@ from ax_costaware import (
     spending,
 )
 from ax_costaware.ax_bridge.records import outcome_record, values_in_data
-from ax_costaware.methods.gittins import CostAware
+from ax_costaware.methods.cost_aware import CostAware
 from ax_costaware.metrics import CostMetric
 from tests.session.conftest import ARM, KINDS, REALIZED, SETTINGS, behind, strategy_with
 from tests.session.test_whole_parameterization import LEARNED, make

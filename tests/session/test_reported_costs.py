@@ -25,7 +25,7 @@ from ax_costaware import (
 )
 from ax_costaware.core.account import ledger_of
 from ax_costaware.core.history import PastTrial
-from ax_costaware.methods.gittins import CostAware
+from ax_costaware.methods.cost_aware import CostAware
 from tests.ax.gittins_toy import FAST, make_client
 
 pytestmark = pytest.mark.usefixtures("short_searches")

@@ -23,7 +23,7 @@ from ax.storage.json_store.save import save_experiment
 from ax_costaware.ax_bridge.records import RECORD, outcome_record
 from ax_costaware.core.method import Method
 from ax_costaware.costs import AffineCost, SwitchingCost
-from ax_costaware.methods.gittins import CostAware
+from ax_costaware.methods.cost_aware import CostAware
 from ax_costaware.session import (
     OutOfBoundsWarning,
     Recommendation,

@@ -17,11 +17,11 @@ from ax_costaware.core.model import FixedHyperparameters
 from ax_costaware.core.simulation import Outcome
 from ax_costaware.costs.cost import AffineCost
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.gittins import CostAware
-from ax_costaware.methods.gittins.assessment import assess
-from ax_costaware.methods.gittins.prices import relative_lambda
-from ax_costaware.methods.gittins.rules import GittinsDecay, GittinsStop, ImprovementPerCostStop
-from ax_costaware.methods.gittins.search import Search
+from ax_costaware.methods.cost_aware import CostAware
+from ax_costaware.methods.cost_aware.assessment import assess
+from ax_costaware.methods.cost_aware.prices import relative_lambda
+from ax_costaware.methods.cost_aware.rules import GittinsDecay, GittinsStop, ImprovementPerCostStop
+from ax_costaware.methods.cost_aware.search import Search
 from ax_costaware.space import Choice, Range, Space
 from tests.priced import method_of
 from tests.repeats import mostly_slow

@@ -23,19 +23,19 @@ from ax_costaware.core.account import BudgetState
 from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop, feasibility_text
 from ax_costaware.core.switching import next_cost
 from ax_costaware.costs.cost_model import SAME_VALUE, whole_cost
-from ax_costaware.methods.gittins.prices import (
+from ax_costaware.methods.cost_aware.prices import (
     HELD,
     is_provisional,
     price_of_cost,
     relative_lambda,
 )
-from ax_costaware.methods.gittins.rules import ImprovementPerCostStop
-from ax_costaware.methods.gittins.search import GITTINS, PER_COST, Search
+from ax_costaware.methods.cost_aware.rules import ImprovementPerCostStop
+from ax_costaware.methods.cost_aware.search import GITTINS, PER_COST, Search
 from ax_costaware.models import FunctionalPosterior, LogNormalCostModel
 from ax_costaware.space.parameters import Value
 
 if TYPE_CHECKING:
-    from ax_costaware.methods.gittins import CostAware, StopRule
+    from ax_costaware.methods.cost_aware import CostAware, StopRule
 
 
 _PRICE_UNKNOWN = (

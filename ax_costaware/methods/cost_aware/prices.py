@@ -23,10 +23,10 @@ from torch import Tensor
 from ax_costaware.acquisition.gittins_index import lambda_for_budget
 from ax_costaware.core.problem import Problem
 from ax_costaware.core.switching import switching_costs
-from ax_costaware.methods.gittins.search import Search
+from ax_costaware.methods.cost_aware.search import Search
 
 if TYPE_CHECKING:
-    from ax_costaware.methods.gittins import CostAware
+    from ax_costaware.methods.cost_aware import CostAware
 
 
 HELD = "lambda_held"

@@ -23,9 +23,9 @@ from ax_costaware.argument_checks import boolean, check_fields, instance_of, one
 from ax_costaware.core.model import FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Decision, Problem, Stop
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.gittins.assessment import assess
-from ax_costaware.methods.gittins.rules import GittinsDecay, GittinsStop, ImprovementPerCostStop
-from ax_costaware.methods.gittins.search import GITTINS, PER_COST
+from ax_costaware.methods.cost_aware.assessment import assess
+from ax_costaware.methods.cost_aware.rules import GittinsDecay, GittinsStop, ImprovementPerCostStop
+from ax_costaware.methods.cost_aware.search import GITTINS, PER_COST
 from ax_costaware.methods.priced import PricedMethod
 from ax_costaware.models.log_normal_cost import CostKind
 from ax_costaware.models.matern_gp import MaternGP
