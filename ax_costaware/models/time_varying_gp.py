@@ -186,7 +186,7 @@ class TimeVaryingGP(ConfigurableGP):
         likelihood = None
         if noise is not None:
             if train_Yvar is not None:
-                raise InputError(f"noise={noise!r} beside train_Yvar: expected one of them.")
+                raise InputError(f"noise={noise!r} with train_Yvar: expected one of them.")
             likelihood = known_noise(noise, batch_shape)
         spatial = covar_module
         if spatial is None:
@@ -250,7 +250,7 @@ def _restrict(kernel: Kernel, d: int) -> None:
     for part in kernel.modules():
         if isinstance(part, Kernel) and part.ard_num_dims == d + 1:
             raise InputError(
-                f"covar_module: got {d + 1} length-scales for the {d} columns beside the time;"
+                f"covar_module: got {d + 1} length-scales for the {d} columns besides the time;"
                 f" expected ard_num_dims={d} or None."
             )
     if kernel.active_dims is None:

@@ -227,7 +227,7 @@ class Choice:
             if self.log_scale and self.lower <= 0:
                 raise InputError(f"{what} on a log scale: expected numbers > 0.")
         elif self.log_scale:
-            raise InputError(f"{what} and log_scale=True: expected is_ordered=True beside it.")
+            raise InputError(f"{what} and log_scale=True: expected is_ordered=True with it.")
 
     @property
     def is_numeric(self) -> bool:

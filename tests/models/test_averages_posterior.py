@@ -84,7 +84,7 @@ def published() -> LearnedConditional:
     return dataclasses.replace(learned(), sampling_error=False)
 
 
-def beside(
+def joint_with(
     posterior: ExactPosterior, X: Tensor
 ) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
     return posterior.joint_with(posterior.latent.functionals(X))
@@ -117,7 +117,7 @@ def test_it_is_the_posterior_of_the_model(
         torch.testing.assert_close(variance.squeeze(-1), covariance.diagonal()[:3], **close)
         torch.testing.assert_close(at, expected.mean[3:, 0], **close)
         torch.testing.assert_close(spread, covariance.diagonal()[3:], **close)
-        torch.testing.assert_close(beside(posterior, X)(A)[2], covariance[:3, 3:], **close)
+        torch.testing.assert_close(joint_with(posterior, X)(A)[2], covariance[:3, 3:], **close)
         torch.testing.assert_close(posterior.latent.joint(X)[1], covariance[3:, 3:], **close)
         torch.testing.assert_close(posterior.joint(A)[1], covariance[:3, :3], **close)
 
@@ -128,7 +128,7 @@ def test_moments_have_gradients(make: Callable[[], Conditional]) -> None:
     A = queries_of(make()).requires_grad_(True)
     X = torch.rand(2, 2, dtype=torch.double)
     assert torch.autograd.gradcheck(lambda a: posterior(a), (A,))
-    assert torch.autograd.gradcheck(lambda a: beside(posterior, X)(a)[2], (A,))
+    assert torch.autograd.gradcheck(lambda a: joint_with(posterior, X)(a)[2], (A,))
     assert torch.autograd.gradcheck(
         lambda x: posterior.latent(x), (X.clone().requires_grad_(True),)
     )
@@ -144,8 +144,8 @@ def test_of_no_queries_and_points_there_are_no_values(make: Callable[[], Conditi
     A, X = queries_of(make()), torch.rand(4, 2, dtype=torch.double)
     for values in (*posterior(A[:0]), *posterior.latent(X[:0])):
         assert values.shape == (0,)
-    assert beside(posterior, X)(A[:0])[2].shape == (0, 4)
-    assert beside(posterior, X[:0])(A)[2].shape == (3, 0)
+    assert joint_with(posterior, X)(A[:0])[2].shape == (0, 4)
+    assert joint_with(posterior, X[:0])(A)[2].shape == (3, 0)
     assert posterior.joint(A[:0])[1].shape == (0, 0)
     entropy = ConditionalMaxValueEntropySearch(posterior.model, torch.tensor([4.0]).double())
     assert entropy(A[:0].unsqueeze(1)).shape == (0,)
@@ -160,7 +160,7 @@ def test_queries_and_points_may_be_in_single_precision(
     model = model_of(make(), kernel())
     A, X = queries_of(make()).float(), torch.rand(4, 2)
     single, double = [
-        (*posterior(a), *beside(posterior, x)(a), LatentPaths(posterior, 2)(x))
+        (*posterior(a), *joint_with(posterior, x)(a), LatentPaths(posterior, 2)(x))
         for a, x in ((A, X), (A.double(), X.double()))
         for posterior in [ExactPosterior.of(model, X_pending=a[:1])]
     ]

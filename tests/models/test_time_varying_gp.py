@@ -310,7 +310,7 @@ def test_bad_input() -> None:
         TimeVaryingGP(X, Y, forgetting=1.0)
     with pytest.raises(InputError, match=r"noise=0.0: expected a finite number > 0"):
         TimeVaryingGP(X, Y, noise=0.0)
-    with pytest.raises(InputError, match=r"noise=0.1 beside train_Yvar: expected one of them"):
+    with pytest.raises(InputError, match=r"noise=0.1 with train_Yvar: expected one of them"):
         TimeVaryingGP(X, Y, torch.ones_like(Y), noise=0.1)
     with pytest.raises(InputError, match="covar_module: got 3 length-scales for the 2 columns"):
         TimeVaryingGP(X, Y, covar_module=ScaleKernel(RBFKernel(ard_num_dims=3)))

@@ -115,7 +115,7 @@ class GaussianConditional(IndependentConditional):
             nonempty_string(self.mean, "mean", _EXPECTED_NAME)
             if self.weight is not None or self.bias is not None:
                 raise InputError(
-                    f"mean={self.mean!r} beside weight={self.weight!r}, bias={self.bias!r}: "
+                    f"mean={self.mean!r} with weight={self.weight!r}, bias={self.bias!r}: "
                     "expected either."
                 )
             check_fields(self, query_columns=at_least(1))

@@ -164,8 +164,8 @@ class TruncatedNormal(Marginal):
         if target >= limit or excess(most) <= 0:
             raise InputError(
                 f"variance={variance!r}: expected less than {limit!r}, the variance of the uniform "
-                f"law on [{low!r}, {high!r}], which is the widest that a truncated normal law can "
-                "be (use Uniform for that)."
+                f"distribution on [{low!r}, {high!r}], the limit of truncated normal ones (use "
+                "Uniform for that)."
             )
         solution = brentq(excess, least, most, xtol=1e-15, rtol=4 * np.finfo(np.float64).eps)
         return cls(location, math.exp(solution), low, high)

@@ -198,7 +198,7 @@ def test_refuses_a_variance_of_the_uniform_law_or_more(variance: float) -> None:
     with pytest.raises(
         InputError,
         match=r"variance=.*: expected less than 0\.08333333333333333, the variance of the uniform "
-        r"law on \[0\.0, 1\.0\].*use Uniform",
+        r"distribution on \[0\.0, 1\.0\].*use Uniform",
     ):
         TruncatedNormal.from_variance(0.5, variance, 0, 1)
 
