@@ -229,6 +229,8 @@ class Method(Budgeted, ABC):
         """Return the model of a constrained outcome, whose hyperparameters are fitted."""
         return self.current_model(problem) or self.model()
 
+    # Checks, and data that are ignored
+
     def check(self, problem: Problem) -> None:
         """Refuse an experiment that the method cannot run, before anything is spent.
 
@@ -265,6 +267,8 @@ class Method(Budgeted, ABC):
             InputError: With the trials, and what they lack.
         """
         return None
+
+    # Decisions
 
     def initial(self, problem: Problem) -> Decision | Stop:
         """Return the next trial of the initial design.
