@@ -92,7 +92,7 @@ class JointMoments(NamedTuple):
 
 
 def _positive(variance: Tensor) -> Tensor:
-    """Return variances that are kept above zero where rounding made them zero or negative."""
+    """Return variances, clamped above zero where rounding made them zero or negative."""
     least = _ROUNDING * variance.max().clamp_min(torch.finfo(variance.dtype).tiny)
     return variance.clamp_min(float(least))
 

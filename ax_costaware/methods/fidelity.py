@@ -164,12 +164,12 @@ class MultiFidelity(PricedMethod):
         spared = math.fsum(saved)
         came_to = max(whole - spared, MIN_COST_SHARE * spared)  # a cost may fall with the fidelity
         # If the cost has changed since the decision, scale the cost that was expected then.
-        asked = trial.record.get("expected_cost") if trial.decided_at(self.cost_metric) else None
+        then = trial.record.get("expected_cost") if trial.decided_at(self.cost_metric) else None
         due = (self.cost_at(trial.parameters) or 0.0) - math.fsum(before)
-        if asked is None or not due > 0:
+        if then is None or not due > 0:
             return came_to
-        asked -= trial.record.get("switching_cost", 0.0)
-        return came_to if math.isclose(asked, due) else came_to * asked / due
+        then -= trial.record.get("switching_cost", 0.0)
+        return came_to if math.isclose(then, due) else came_to * then / due
 
     def columns(self, problem: Problem) -> dict[int, float]:
         """Return the columns of the fidelities, with their values at the target."""

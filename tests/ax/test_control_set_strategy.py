@@ -414,7 +414,7 @@ def test_an_outcome_waits_for_the_realised_inputs_of_a_trial_that_runs(
     client.attach_data(index, raw_data={"y": 50.0})
     assert recommend(client) == recommend(twin)
     assert client.get_next_trials(max_trials=1) == twin.get_next_trials(max_trials=1)
-    assert f"The outcomes of trials [{index}] wait until" in caplog.text
+    assert f"The outcomes of trials [{index}] are left out until" in caplog.text
     complete_trial(client, index, realized=realize(index, dict(arm)))
     assert recommend(client) != recommend(twin)
 

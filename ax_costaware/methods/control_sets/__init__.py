@@ -317,14 +317,14 @@ class ControlSets(Method):
             for name, cost, largest in zip(self.names, costs.averages, most, strict=True)
             if state.pays(cost) and (not initial or name in self.initial_control_sets)
         ]
-        payable = [cost for cost, _ in open_sets if cost is not None]
-        if not payable:
+        known = [cost for cost, _ in open_sets if cost is not None]
+        if not known:
             return NO_LIMIT if open_sets else 1
         change = 0.0 if self.switching_cost is None else self.switching_cost.most
         largest_cost = max(cost for _, cost in open_sets) + change
         # After j trials at most j * largest_cost is spent, and the cheapest must still fit.
         left = state.remaining or 0.0
-        return 1 + max(0, math.floor((left - min(payable) - change) / largest_cost + 1e-9))
+        return 1 + max(0, math.floor((left - min(known) - change) / largest_cost + 1e-9))
 
     def groups(self) -> list[str]:
         """Return the names of the control sets, as declared."""

@@ -104,7 +104,7 @@ def _decision(
     }
     is_priced_alike = not (method.learns_costs or values.space.costs.ranges)
     if method.switching_cost is not None or not is_priced_alike:
-        # Expected costs and their standard errors of those in play, as far as looked at.
+        # Expected costs and standard errors of the control sets in play, as far as computed.
         details["costs"] = {
             names[i]: [found.mean, found.standard_error]
             for i in choice.in_play
@@ -271,15 +271,15 @@ def initial_trial(problem: Problem, method: ControlSets) -> Decision | Stop:
     cycle = [method.names.index(name) for name in method.initial_control_sets]
     turn = index % len(cycle)
     rest = sorted(range(len(costs)), key=lambda i: costs[i] or 0.0)
-    asked = [cost for cost, is_able in zip(costs, able, strict=True) if not is_able]
+    too_high = [cost for cost, is_able in zip(costs, able, strict=True) if not is_able]
     for place in dict.fromkeys(i for i in (*cycle[turn:], *cycle[:turn], *rest) if able[i]):
         chosen = method.control_sets[place]
         found, prices = _affordable_trial(values, index, chosen, costs)
         if found is not None:
             break
-        asked += prices
+        too_high += prices
     else:  # with its switching cost each is too expensive
-        return method.unfinished_design(_exhausted(values, asked), values.budget_state)
+        return method.unfinished_design(_exhausted(values, too_high), values.budget_state)
     arm, cost = found
     known = "cost" if chosen.cost is not None else "expected cost"
     price = "cost not known yet" if cost is None else f"{known} {cost:g}"

@@ -24,10 +24,10 @@ from ax_costaware.argument_checks import (
 
 @dataclass(frozen=True)
 class GittinsDecay:
-    """A price of cost that falls each time no trial is worth it, so that the search goes on.
+    """Price of a unit of cost that is divided by ``factor`` whenever no trial is worth its cost.
 
-    The decay of PBGI-D: it spends a budget without knowing what a unit of cost is worth. In the
-    paper prices are in standard deviations of the outcomes per unit of cost; those of
+    The decay of PBGI-D, which spends a budget without a given value of a unit of cost. In the paper
+    prices are in standard deviations of the outcomes per unit of cost; those of
     ``gittins_strategy`` are per mean cost of a trial, so that the unit of cost does not matter.
 
     Raises:
@@ -39,7 +39,7 @@ class GittinsDecay:
     """The first price."""
 
     factor: float = 2.0
-    """Divisor of the price, each time."""
+    """Divisor of the price at each decay."""
 
     def __post_init__(self) -> None:
         check_fields(self, initial=positive_number, factor=number_above_one)
@@ -67,16 +67,16 @@ class GittinsDecay:
 
 @dataclass(frozen=True)
 class _PricedStop:
-    """A stopping rule with a price of its own, or that in force."""
+    """Base of stopping rules with a price of their own, or the price in force."""
 
     lmbda: float | None = None
-    """The price that the rule goes by; None for the price in force."""
+    """Price of the rule; None for the price in force."""
 
     def __post_init__(self) -> None:
         check_fields(self, lmbda=optional(positive_number))
 
     def price(self, lmbda: float | None) -> float:
-        """The price that the rule goes by, given the price in force.
+        """Return the price of the rule, given the price in force.
 
         Raises:
             InputError: If neither the rule has a price nor ``lmbda`` is a finite number > 0.
@@ -88,7 +88,7 @@ class _PricedStop:
 class GittinsStop(_PricedStop):
     """Stop when the best value so far is at least the largest Gittins index.
 
-    On independent boxes that is optimal (Weitzman 1979): no trial is worth its cost then.
+    This is optimal on independent boxes (Weitzman 1979): no trial is worth its cost then.
 
     Raises:
         InputError: Unless ``lmbda`` is None or a finite number > 0.
@@ -129,8 +129,7 @@ class ImprovementPerCostStop(_PricedStop):
     """Stop when no trial's expected improvement exceeds the price of its cost.
 
     The rule for expected improvement per cost. At one price it agrees with ``GittinsStop``: the
-    index of a trial is at most the best value so far just when its expected improvement on that
-    value is at most the price of its cost.
+    index of a trial is at most the incumbent if and only if ``EI(x) <= lmbda * c(x)``.
 
     Raises:
         InputError: Unless ``lmbda`` is None or a finite number > 0.
@@ -157,7 +156,7 @@ class ImprovementPerCostStop(_PricedStop):
             expected = "a finite number or -inf"
             log_ratio = finite_number(log_ratio, "log_improvement_per_cost", expected)
         stop = log_ratio <= math.log(price)
-        # As a power of e where the number itself would underflow or overflow.
+        # Show a power of e if the number itself would underflow or overflow.
         plain = -700 < log_ratio < 700 or log_ratio == -math.inf
         ratio = f"{math.exp(log_ratio):.6g}" if plain else f"exp({log_ratio:.6g})"
         return (

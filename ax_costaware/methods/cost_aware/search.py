@@ -383,19 +383,19 @@ class Search(Generic[Priced]):
         if limit is None or self.cost_at(found.point) <= limit:
             return found
         costs = self.costs(self.starts)
-        payable = self.starts[costs <= limit]
-        if not len(payable):
+        within = self.starts[costs <= limit]
+        if not len(within):
             if len(costs) and float(costs.min()) == float(costs.max()):
                 return None
             cheapest = self._maximum(NegativeLogCost(self.problem.model, self.cost))
             if self.cost_at(cheapest.point) > limit:
                 return None
-            payable = cheapest.point.unsqueeze(0)
+            within = cheapest.point.unsqueeze(0)
         with ignoring_line_search_failures():  # at the kink of the penalty
             found = self._maximum(CostLimited(acquisition, self.cost, limit, self.starts))
         # The penalty has a margin, which excludes points that cost exactly what is left.
         affordable = found if self.cost_at(found.point) <= limit else None
-        return replace(self._better(affordable, payable, acquisition), is_restricted=True)
+        return replace(self._better(affordable, within, acquisition), is_restricted=True)
 
     def _maximum(self, acquisition: AcquisitionFunction) -> Optimum[float]:
         options, immovable = self.method.search_options, self.problem.immovable

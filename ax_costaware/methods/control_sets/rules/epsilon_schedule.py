@@ -134,16 +134,16 @@ def _cheapest_within(
     affordable = history.affordable_indices()
     contained = history.contained
     ranks = _ranks(history.costs)
-    looked = np.zeros(len(ranks), dtype=np.bool_)
+    is_evaluated = np.zeros(len(ranks), dtype=np.bool_)
     bounds = np.full(len(ranks), np.inf)
 
-    def look(batch: list[int]) -> None:
-        for index, value in zip(batch, seen.look(batch), strict=True):
-            looked[index] = True
+    def evaluate_batch(batch: list[int]) -> None:
+        for index, value in zip(batch, seen.evaluate(batch), strict=True):
+            is_evaluated[index] = True
             np.minimum(bounds, value, out=bounds, where=contained[:, index])
 
     tops = maximal(contained, affordable)
-    look(tops)
+    evaluate_batch(tops)
     best = history.largest(tops, seen.values)
     goal = seen.values[best]
 
@@ -154,7 +154,7 @@ def _cheapest_within(
         rank = min(ranks[i] for i in qualifying)
         winners = sorted(i for i in qualifying if ranks[i] == rank)
         leader = history.largest(winners, seen.values)
-        is_open = relevant & ~looked & (bounds + epsilon >= goal)
+        is_open = relevant & ~is_evaluated & (bounds + epsilon >= goal)
         is_open &= (ranks < rank) | ((ranks == rank) & (bounds >= seen.values[leader]))
         if not is_open.any():
             return best, winners
@@ -164,10 +164,10 @@ def _cheapest_within(
         below = _cheapest(still_open, ranks, at_least=spent_below)
         if spent_above + len(above) <= spent_below + len(below):
             spent_above += len(above)
-            look(above)
+            evaluate_batch(above)
         else:
             spent_below += len(below)
-            look(below)
+            evaluate_batch(below)
 
 
 def _ranks(costs: Sequence[float]) -> Indices:

@@ -165,7 +165,7 @@ class ExploreThenCommit(ControlSetRule):
                 break
         # By monotonicity the largest value is that of a maximal set.
         seen = SeenValues(evaluate)
-        seen.look(maximal(history.contained, in_play))
+        seen.evaluate(maximal(history.contained, in_play))
         index = history.largest(seen.values, seen.values)
         return ControlSetChoice(
             index=index,

@@ -298,7 +298,7 @@ class SeenValues:
         self._evaluate = evaluate
         self.values: dict[int, float] = {}
 
-    def look(self, indices: Sequence[int]) -> list[float]:
+    def evaluate(self, indices: Sequence[int]) -> list[float]:
         """Return the values of ``indices``; unknown ones are evaluated in one call.
 
         Raises:

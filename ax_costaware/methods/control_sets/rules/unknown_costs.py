@@ -200,7 +200,7 @@ class UnknownCosts(ControlSetRule):
         self, history: ControlSetHistory, evaluate: EvaluateBounds, index: int, lower: float
     ) -> ControlSetChoice:
         seen = SeenValues(evaluate)
-        seen.look([index])
+        seen.evaluate([index])
         upper = self._upper(evaluate, [index])
         spent = math.fsum(past.charged for past in _explored(history))
         limit = ""
@@ -246,7 +246,7 @@ class UnknownCosts(ControlSetRule):
         costs = self._least_costs(history, evaluate, qualified)
         least = min(costs.values())
         cheapest = [i for i in qualified if math.isclose(costs[i], least, rel_tol=1e-9)]
-        seen.look(cheapest)
+        seen.evaluate(cheapest)
         index = history.largest(cheapest, seen.values)
         reason = (
             f"{len(qualified)} of {len(affordable)} affordable control sets "

@@ -69,14 +69,14 @@ class LargestValuePerCost(ControlSetRule):
         if self.above == "worst":
             expected = "an EvaluateBounds, which knows the worst value"
             known: EvaluateBounds = instance_of(evaluate, "evaluate", EvaluateBounds, expected)
-            seen.look(affordable)
+            seen.evaluate(affordable)
             least, costs = known.worst(), expected_costs(history, known, affordable)
             what = f"value above the worst, {least:.6g},"
         else:
             contained = history.contained
             groups = [set(affordable).intersection(group) for group in cost_groups(history.costs)]
             # Within equal costs the ratio is monotone under inclusion, as the value is.
-            seen.look([i for group in groups if group for i in maximal(contained, group)])
+            seen.evaluate([i for group in groups if group for i in maximal(contained, group)])
         ratios = {i: (value - least) / costs[i] for i, value in seen.values.items()}
         index = history.largest(ratios, ratios)
         at = "cost" if history.is_priced(index) else "a cost that is not known yet, taken to be"
