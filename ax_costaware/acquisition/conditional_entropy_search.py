@@ -113,8 +113,8 @@ class ConditionalMaxValueEntropySearch(ConditionalEntropySearch):
         model: A fitted ``ConditionalMeanProcess``.
         latent_max_samples: ``S`` samples of the maximum of the function (not of its averages), in
             raw units of the outcome with the sign of maximisation; see ``sample_optima``.
-        noise_aware: Whether to take account of the noise of the answer (appendix A of the paper)
-            rather than measure the information of the average itself (its equation 7).
+        noise_aware: True for the information of the noisy answer (appendix A of the paper); False
+            for that of the average itself (its equation 7).
         cost: A number > 0, a callable from queries ``n x p`` to ``n`` costs > 0, a ``CostModel``,
             or a cost of BoTorch, see ``costs.CostFunction``; None where cost does not count.
         posterior_transform: A ``ScalarizedPosteriorTransform``: a weight of -1 for minimisation.

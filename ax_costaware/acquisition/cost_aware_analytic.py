@@ -58,7 +58,7 @@ class CostAwareAnalyticAcquisitionFunction(AnalyticAcquisitionFunction):
         cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, a ``CostModel``
             such as ``LogNormalCostModel``, or a cost of BoTorch, see ``costs.CostFunction``; in
             the user's own unit.
-        maximize: Whether large values of the objective are good.
+        maximize: True if larger values of the objective are better.
         posterior_transform: Applied to the posterior.
         X_pending: ``k x d`` pending points, fantasized at the posterior mean.
         log_weight: A function from points ``... x d`` to log weights ``...`` of the gain, such as
@@ -145,7 +145,7 @@ class PandoraBoxGittinsIndex(CostAwareAnalyticAcquisitionFunction):
             such as ``LogNormalCostModel``, or a cost of BoTorch, see ``costs.CostFunction``; in
             the user's own unit.
         lmbda: Value of one unit of cost, in units of the (transformed) objective; > 0.
-        maximize: Whether large values of the objective are good.
+        maximize: True if larger values of the objective are better.
         posterior_transform: Applied to the posterior.
         X_pending: ``k x d`` pending points.
         log_weight: A function from points ``... x d`` to the logarithms ``...`` of the weights
@@ -191,7 +191,7 @@ def incumbent(
         model: A fitted model; an ensemble's means are averaged.
         X: The evaluated points, ``n x d``.
         posterior_transform: Applied to the posterior.
-        maximize: Whether large values of the objective are good.
+        maximize: True if larger values of the objective are better.
         risk_aversion: Number of standard deviations, >= 0, by which means are made worse.
 
     Returns:
@@ -226,7 +226,7 @@ class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
             such as ``LogNormalCostModel``, or a cost of BoTorch, see ``costs.CostFunction``; in
             the user's own unit.
         exponent: Power of the cost, at least zero.
-        maximize: Whether large values of the objective are good.
+        maximize: True if larger values of the objective are better.
         posterior_transform: Applied to the posterior.
         X_pending: ``k x d`` pending points, fantasized at the posterior mean; the best of
             them is the incumbent if it is better than ``best_f``.

@@ -229,15 +229,14 @@ def lambda_for_budget(
             None: all count.
 
     Returns:
-        The least price, to a relative 1e-9 and from above, at which no more than the budget is
-        spent: the spend at the price is the budget, or where it jumps over the budget, what is
-        below the jump. 0.0 where the budget does not bind: not even the smallest price leads
-        the policy to spend more.
+        The least price, to a relative 1e-9 and from above, at which the expected cost is at most
+        the budget. It equals the budget, or is the value below a jump over the budget. 0.0 if the
+        budget does not bind at any price.
 
     Raises:
         InputError: If the tensors are not of one shape ``n``, or any entry or number is not what
-            this says; or if ``budget`` is below what is spent at any price: without ``best_f`` one
-            box is opened, that of the least cost, or of the least cost over its probability.
+            this says; or if ``budget`` is below the expected cost at any price: without ``best_f``
+            one box is opened, that of the least cost, or of the least cost over its probability.
     """
     boxes = means, sigmas, costs, _ = _checked(mean, sigma, cost, log_probability)
     allowed, best = positive_number(budget, "budget"), _best(best_f)

@@ -103,7 +103,7 @@ class LogNoisyExpectedImprovementPerCost(PointwiseAcquisition):
             such as ``LogNormalCostModel``, or a cost of BoTorch, see ``costs.CostFunction``; in
             the user's own unit.
         exponent: Power of the cost, at least zero.
-        maximize: Whether large values of the objective are good.
+        maximize: True if larger values of the objective are better.
         posterior_transform: Applied to the posterior.
         X_pending: ``k x d`` pending points, whose values are uncertain, too.
         is_feasible: ``n`` booleans: which points of ``X_baseline`` may be the best one. None: all.

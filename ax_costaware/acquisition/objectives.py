@@ -63,7 +63,7 @@ class ProductObjective:
 
     Attributes:
         queries: One prepared partial query per control set.
-        criterion: What is maximised.
+        criterion: The criterion that is maximised.
     """
 
     queries: PartialQueries
@@ -82,7 +82,7 @@ class NodeObjective:
     Attributes:
         laws: For each control set, its nodes and weights.
         posterior: The posterior of the moments.
-        criterion: What is maximised.
+        criterion: The criterion that is maximised.
     """
 
     laws: Sequence[NodesGiven]
@@ -141,7 +141,7 @@ def build_objectives(
     Args:
         posterior: The posterior of the moments of the queries.
         laws: For each control set, the nodes and weights of its queries.
-        criterion: What is maximised.
+        criterion: The criterion that is maximised.
         product: One-dimensional rules of independent inputs, which make exact what is linear.
 
     Yields:

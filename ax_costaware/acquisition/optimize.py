@@ -214,7 +214,7 @@ def maximize(
     """Maximize a function over the regions of several tasks.
 
     Args:
-        function: What is maximized; a value depends on its own point only.
+        function: The objective; a value depends on its own point only.
         regions: The region of each task.
         starts: For each task ``m x d`` valid points to choose starts from. A region with candidates
             has no other points.

@@ -122,7 +122,7 @@ def test_costly_feedback() -> None:
     assert float(str(best.parameters["x1"])) < 0.35
     assert "feasible with probability" in str(best)
     said = ac.query(client, 10)
-    assert "as far as it is likely to be feasible" in said.why
+    assert "weighted by its probability of being feasible" in said.why
     (constraint,) = fitted_problem(client._experiment, client._generation_strategy).constraints
     other = only_model(constraint.fit())
     assert isinstance(other, TimeVaryingGP)

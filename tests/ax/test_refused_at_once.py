@@ -68,10 +68,12 @@ def test_a_budget_that_pays_for_nothing(parameters: list[Any], strategy: Callabl
         first_trial(parameters, strategy())
 
 
-def test_a_constraint_that_nobody_can_keep_to() -> None:
+def test_a_constraint_on_an_uncontrolled_input() -> None:
     """It reads an input that a control set sets and one that it leaves to chance."""
     parameters = [*SQUARE, ac.control_set_parameter(SETS)]
-    message = r"constraint reads \['x1', 'x2'\], of which control set 'x1' leaves \['x2'\]"
+    message = (
+        r"constraint reads \['x1', 'x2'\], of which control set 'x1' does not control \['x2'\]"
+    )
     with pytest.raises(UserInputError, match=message):
         first_trial(
             parameters, ac.control_set_strategy(SETS, MARGINALS, budget=9), ("x1 + x2 <= 1",)

@@ -255,7 +255,7 @@ def test_an_optimum_is_found_where_what_is_fixed_leaves_it() -> None:
     assert row["b"] == pytest.approx(0.35, abs=0.05)
 
 
-def test_control_sets_that_leave_some_of_an_equality_to_chance_are_refused() -> None:
+def test_control_sets_without_some_inputs_of_an_equality_are_refused() -> None:
     sets = (SETS[1], ControlSet(["a", "b"], cost=1.0), ControlSet(["t"], cost=0.5))
     parameters = [Choice(CONTROL_SET, tuple(str(s.name) for s in sets)), *PARTS, Range("t", 0, 1)]
     space = Space.of(parameters, hidden=[CONTROL_SET], equalities=[WHOLE])
@@ -266,8 +266,8 @@ def test_control_sets_that_leave_some_of_an_equality_to_chance_are_refused() -> 
         fitting = replace(space, hidden={CONTROL_SET: Choice(CONTROL_SET, values)})
         with pytest.raises(
             InputError,
-            match=rf"equality constraint 'a \+ b \+ c == 1': control set '{name}' leaves "
-            rf"\['{left}'\] to chance",
+            match=rf"equality constraint 'a \+ b \+ c == 1': control set '{name}' does not "
+            rf"control \['{left}'\], so that it cannot be met",
         ):
             Simulation(method, fitting)
 

@@ -255,7 +255,7 @@ class IndirectQueries(AverageQueries):
         nats, cost = float(all_nats[best]), float(costs[best])
         priced = not isinstance(self.searched_cost, float)
         why = (
-            "It is the query whose answer is expected to tell most about "
+            "It is the query of the most information about "
             f"{subject_of(information, problem)}"
             f"{', per unit of cost' if priced else ''}: "
             f"{nats:.4g} nats{f' at a cost of {cost:.4g}' if priced else ''}."

@@ -199,7 +199,7 @@ class QuerySpace:
 
         Args:
             indices: Indices of the control sets, in declared order.
-            acquisition: What is maximised, see ``optimize_control_sets``.
+            acquisition: Name of the acquisition function, see ``optimize_control_sets``.
             seed: Seed of the search.
             model: A model with other data; None for the fitted model.
             held: Columns that are fixed, with their values.

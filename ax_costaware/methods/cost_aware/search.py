@@ -100,7 +100,7 @@ class Search(Generic[Priced]):
     """Additional candidate parameterizations, such as continuations of earlier trials."""
 
     target: Mapping[int, float] = field(default_factory=dict)
-    """Columns of the fidelities, with their values in what is deployed."""
+    """Columns of the fidelities, with their target values."""
 
     @property
     def unaffordable_reason(self) -> str:

@@ -351,9 +351,9 @@ class CostlyFeedback(CostedMethod):
         if not is_any_feasible:
             what = "is the likeliest to be feasible"
         elif feasibility is not None and explores:
-            what += ", as far as it is likely to be feasible,"
+            what += ", weighted by its probability of being feasible,"
         elif feasibility is not None:
-            what += " of those that are likely enough to be feasible"
+            what += " of the feasible points"
         model = problem.model
         assert isinstance(model, TimeVaryingGP)
         return Decision(

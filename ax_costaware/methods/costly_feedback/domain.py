@@ -1,7 +1,7 @@
 """Data that the costly-feedback loop and its domains exchange.
 
 A domain holds the points that can be used, finitely many (``FiniteDomain``) or a box
-(``BoxDomain``), and the posterior of the model there. The loop holds what is common: rounds, rules,
+(``BoxDomain``), and the posterior of the model there. The loop has the common part: rounds, rules,
 measurements. Outcomes are in the user's own unit throughout, and are maximized.
 """
 

@@ -52,7 +52,7 @@ def learned_model(
     noise: float | None,
     seed: int,
 ) -> Hyperparameters:
-    """Learn what is None; what is given stays.
+    """Learn the hyperparameters that are None.
 
     Args:
         inputs: ``n x d`` points in the kernel's coordinates, the unit cube if ``kernel`` is None.

@@ -352,8 +352,8 @@ class TreeSearch(AverageQueries):
         why = f"Of what there is to know about {subject}, {reason}."
         if score is not nats:
             why = (
-                f"No cell is expected to tell anything about {subject}, to rounding; this one of"
-                f" level {cell.level} is known least, per unit of cost."
+                f"No cell is informative about {subject}, to rounding; this one of level "
+                f"{cell.level} has the largest variance per unit of cost."
             )
         value = float(score[position]) / costs[position]
         details = {"level": cell.level, "cell": list(cell.index), "value": value}

@@ -188,7 +188,7 @@ def test_what_is_used_when_nothing_is_paid_any_more() -> None:
     assert isinstance(decision, Decision)
     assert not decision.extra["measure"]
     assert decision.details["beta"] == 0.0
-    assert "mean of those that are likely enough to be feasible at time 10: " in decision.why
+    assert "mean of the feasible points at time 10: " in decision.why
     best = simulation.recommend()
     for name, value in best.parameters.items():
         assert decision.parameters[name] == pytest.approx(value, abs=0.02)
