@@ -28,10 +28,9 @@ _DRAWS = 32
 """Quasi-random candidates for each trial of a cost-aware initial design."""
 
 _COST_RATIO = 1.25
-"""Largest cost of an initial trial, as a multiple of the cheapest candidate.
+"""Lower bound of the cost limit of an initial trial, as a multiple of the cheapest candidate.
 
-It applies when the share of the budget is smaller. The cheapest points alone would say little about
-the others.
+It keeps the design from collapsing onto the cheapest points.
 """
 
 _MIN_OUTCOMES = 3
@@ -40,7 +39,7 @@ _MIN_OUTCOMES = 3
 
 @dataclass(frozen=True)
 class PricedMethod(CostedMethod):
-    """Base of the methods that divide the value of a trial by its cost, declared or learned.
+    """Base of the methods that compare the value of a trial with its cost, declared or learned.
 
     Raises:
         InputError: On construction, when a field has a value that the method cannot use.

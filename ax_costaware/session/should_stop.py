@@ -124,12 +124,12 @@ def should_stop(
         given = {name: value for name, value in given.items() if value is not None}
         # The price that follows from a budget replaces a decay.
         is_priced = budget is not None and method.budget is None
-        method = method.priced_anew(**given) if is_priced else replace(method, **given)
+        method = method.with_lambda_source(**given) if is_priced else replace(method, **given)
         if lmbda is not None:
             # It replaces a decay, and a price that the rule defines.
             rule = method.stop
             rule = replace(rule, lmbda=None) if isinstance(rule, StopRule) else rule
-            method = method.priced_anew(lmbda=lmbda, stop=rule)
+            method = method.with_lambda_source(lmbda=lmbda, stop=rule)
     model = model_of(method, surrogate_spec or given_spec)
     method = method.configured_for([model])
     try:

@@ -32,9 +32,12 @@ from ax_costaware.models.matern_gp import MaternGP
 from ax_costaware.space.parameters import Row
 
 ACQUISITIONS = ("log_nei_per_cost", "log_ei_per_cost", "log_ei_cost_cooling")
-"""Values of ``acquisition``: log EI per cost over a noisy incumbent (noisy EI) if noise is found;
-log EI per cost over the best posterior mean; and the same with a power of the cost that falls from
-1 to 0 with the budget (cost cooling)."""
+"""Values of ``acquisition``.
+
+- ``"log_nei_per_cost"``: log noisy EI per cost; plain EI if no noise was found.
+- ``"log_ei_per_cost"``: log EI per cost over the best posterior mean.
+- ``"log_ei_cost_cooling"``: log ``EI / cost ** a``, with ``a`` the share of the budget left.
+"""
 
 KERNELS = ("matern", "squared_exponential")
 """Values of ``kernel``: Matern 5/2, and the default of BoTorch and Ax."""
@@ -63,10 +66,11 @@ class CostAware(PricedMethod):
     stop: bool | StopRule | None = None
     """Stopping rule.
 
-    - A rule: that one.
-    - False: none.
-    - True: ``GittinsStop``, unless lambda decays.
-    - None: the rule of the acquisition function if ``lmbda`` is given, else none.
+    - A rule: use it.
+    - False: never stop before the budget is used up.
+    - True: ``GittinsStop``; no rule if lambda decays.
+    - None: without ``lmbda`` no rule; else ``ImprovementPerCostStop`` for EI per cost, and
+      ``GittinsStop`` for other acquisition functions.
     """
 
     acquisition: str = "log_nei_per_cost"
@@ -95,7 +99,7 @@ class CostAware(PricedMethod):
         """Decay of lambda over the run if neither ``lmbda`` nor a budget is given; else None."""
         return GittinsDecay() if self.lmbda is None and self.budget is None else None
 
-    def priced_anew(self, **fields: Any) -> Self:
+    def with_lambda_source(self, **fields: Any) -> Self:
         """Return the method with another source of lambda, such as ``budget`` or ``lmbda``."""
         return replace(self, **fields)
 
@@ -201,7 +205,7 @@ class Gittins(CostAware):
             object.__setattr__(self, "decay", GittinsDecay())
         super().__post_init__()
 
-    def priced_anew(self, **fields: Any) -> Self:
+    def with_lambda_source(self, **fields: Any) -> Self:
         """Return the method with another source of lambda, without the decay."""
         return replace(self, decay=None, **fields)
 

@@ -26,7 +26,7 @@ from ax_costaware.costs.cost_model import SAME_VALUE, whole_cost
 from ax_costaware.methods.cost_aware.prices import (
     HELD,
     is_provisional,
-    price_of_cost,
+    lambda_in_force,
     relative_lambda,
 )
 from ax_costaware.methods.cost_aware.rules import ImprovementPerCostStop
@@ -54,7 +54,7 @@ class Assessment:
     """Budget spent and left."""
 
     incumbent: float
-    """The best posterior mean at an evaluated point."""
+    """Value of the incumbent: posterior mean less ``risk_aversion`` standard deviations."""
 
     incumbent_trial: int | None
     """The trial that evaluated it. None if the caller fixes other values of parameters, or if no
@@ -73,13 +73,13 @@ class Assessment:
     """The next trial; None if nothing is affordable."""
 
     compared: tuple[float, float] | None = None
-    """Gittins index and lambda that the stopping rule used; None if no rule was applied."""
+    """Gittins index of the next trial and lambda of the rule; None if no rule was applied."""
 
     feasibility: float | None = None
     """Probability that the incumbent is feasible; None without outcome constraints."""
 
     is_feasible: bool = True
-    """True if ``feasibility`` is at least the threshold; if not, the incumbent is the likeliest."""
+    """False if no evaluated point is feasible: the incumbent is the likeliest one then."""
 
     @property
     def answer(self) -> Decision | Stop:
@@ -148,11 +148,11 @@ def assess(method: CostAware, problem: Problem, rule: StopRule | None) -> Assess
         if not assessment.is_feasible:
             return _towards_feasible(search, assessment)
         relative = after = relative_lambda(method, problem)
-        price = price_of_cost(search, relative, best)
+        price = lambda_in_force(search, relative, best)
         best_f = search.best_f(best)
         criterion: AcquisitionFunction
         if method.acquisition == "log_nei_per_cost":
-            criterion, found = search.best_improvement(best_f)
+            criterion, found = search.maximize_improvement_per_cost(best_f)
         else:
             if method.acquisition == GITTINS:
                 criterion = search.index(price)
@@ -165,9 +165,9 @@ def assess(method: CostAware, problem: Problem, rule: StopRule | None) -> Assess
             return replace(assessment, reason=search.unaffordable_reason)
         index = largest = index_at(found.point, price)
         compared = None
-        # With ``known`` points the decision is made again because the first one would have
-        # repeated a pending trial; the rule was applied then. Pending trials of the same batch
-        # may become the incumbent, which ``best_f`` includes.
+        # Skip the rule on a retry (``known`` is not empty): the first choice repeated a pending
+        # trial, and the rule was applied to that choice. Within a batch, compare with ``best_f``,
+        # which counts pending trials as possible incumbents.
         if rule is not None and (count or not problem.known):
             value = best_f if count else best
             (stops, reason), rule_index = _apply_rule(search, rule, found, index_at, price, value)
@@ -175,9 +175,9 @@ def assess(method: CostAware, problem: Problem, rule: StopRule | None) -> Assess
             if stops and rule.lmbda is None and is_provisional(method, problem):
                 stops, reason = False, _PRICE_UNKNOWN
         if method.acquisition == GITTINS and X_pending is not None and index <= best_f:
-            # Given the pending trials, nothing is worth the price. The index then is largest at a
-            # pending point again; improvement is largest at the point that would be worth its
-            # cost at the highest price.
+            # Fall back to EI per cost: no index exceeds the incumbent, and the index would select
+            # a pending point again. EI per cost selects the point that is worth its cost up to the
+            # highest lambda.
             found = search.best(search.improvement(best_f)) or found
             index = index_at(found.point, price)
     except SpaceExhausted:
@@ -199,7 +199,7 @@ def assess(method: CostAware, problem: Problem, rule: StopRule | None) -> Assess
 
 def _towards_feasible(search: Search[CostAware], assessment: Assessment) -> Assessment:
     """Assess a problem without a feasible trial: the likeliest one per cost comes next."""
-    found = search.best(search.likeliest())
+    found = search.best(search.log_feasibility_per_cost())
     if found is None:
         return replace(assessment, reason=search.unaffordable_reason)
     return replace(

@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 
 
 HELD = "lambda_held"
-"""Key in the record of a decision; False if later decisions do not hold its lambda."""
+"""Key in the record of a decision; False if lambda is provisional, and solved anew later."""
 
 _LEAST = 1e-9
-"""Least lambda, in standard deviations per mean cost. It is used when the budget pays for all
-affordable points together, so that any small enough price is a solution."""
+"""Lower bound of lambda, in standard deviations per mean cost. It is needed when the budget pays
+for all boxes: any small enough lambda is a solution then."""
 
 
-def price_of_cost(search: Search[CostAware], relative: float | None, best_f: float) -> float:
+def lambda_in_force(search: Search[CostAware], relative: float | None, incumbent: float) -> float:
     """Return lambda for the next decision, in units of the objective per unit of cost.
 
     Args:
         search: The search of the decision.
         relative: The relative lambda of a decay; None without one.
-        best_f: The best posterior mean at an evaluated point, on the scale of the model.
+        incumbent: Value of the incumbent, on the scale of the model.
     """
     method, state = search.method, search.budget_state
     if method.lmbda is not None:
@@ -53,11 +53,11 @@ def price_of_cost(search: Search[CostAware], relative: float | None, best_f: flo
     held = _held_lambda(search)
     if held is not None:
         return held
-    # All decisions of a batch have the same price if it is held, so its start counts.
+    # With a rule, lambda is held for the run: solve it from the budget before this batch.
     left = state.remaining if method.rule is None else state.remaining_before_batch
     assert left is not None
     means, sigmas, costs = _representative_points(search)
-    # Points beyond the budget are no boxes; the cheapest always is, so that there is a solution.
+    # Keep affordable points as boxes, and always the cheapest, so that a solution exists.
     budget = max(left, float(costs.min()))
     is_affordable = costs <= budget
     boxes = means[is_affordable], sigmas[is_affordable], costs[is_affordable]
@@ -66,7 +66,7 @@ def price_of_cost(search: Search[CostAware], relative: float | None, best_f: flo
         points = search.representative_points[is_affordable]
         with torch.no_grad():
             log_probability = search.feasibility.log_probability(points)
-    solved = lambda_for_budget(*boxes, budget, best_f, log_probability)
+    solved = lambda_for_budget(*boxes, budget, incumbent, log_probability)
     least = _LEAST * float(sigmas.max()) / float(costs[is_affordable].mean())
     return search.problem.scale.unit * max(solved, least)
 
@@ -100,7 +100,7 @@ def _scale(search: Search[CostAware]) -> float:
     if method.cost_metric is not None:
         costs = [t.reported_cost for t in problem.trials if t.reported_cost is not None]
     else:
-        # Free trials are left out: they say nothing about the scale of costs.
+        # A reported cost of zero says nothing about the scale of costs: use the declared one.
         changes = switching_costs(problem.trials, method)
         costs = [
             t.reported_cost or (method.cost_at(t.inputs) or 0.0) + change

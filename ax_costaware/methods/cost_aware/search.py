@@ -192,18 +192,20 @@ class Search(Generic[Priced]):
             log_weight=log_weight,
         )
 
-    def best_improvement(self, best_f: float) -> tuple[AcquisitionFunction, Optimum[float] | None]:
+    def maximize_improvement_per_cost(
+        self, best_f: float
+    ) -> tuple[AcquisitionFunction, Optimum[float] | None]:
         """Return expected improvement per cost, and the affordable point that maximizes it.
 
         Noisy EI (over an uncertain incumbent) is used if
 
         - the fit has found noise, or
-        - the fit has found none, and EI would repeat a trial, from which nothing is left to gain.
+        - the fit has found next to none, and EI would repeat a trial, which would teach nothing.
 
         EI on the best posterior mean is used in all other cases, and always if
 
         - the caller fixes parameters, because the incumbent was not evaluated there,
-        - ``lmbda`` is given and only repeats are left, which improve on no uncertain incumbent,
+        - ``lmbda`` is given and every point of a finite space was run,
         - no trial can be deployed, or
         - the model is not an exact Gaussian process with a cached factor.
 
@@ -224,7 +226,7 @@ class Search(Generic[Priced]):
         acquisition = self._noisy_improvement()
         found = self.best(acquisition)
         if not is_noisy and found is not None and self._is_repeat(found.point):
-            # Noisy EI is zero everywhere, to rounding: prefer a new point, which may surprise.
+            # Noisy EI is zero everywhere, to rounding: choose an untried affordable point.
             new = self.starts[~self._is_repeat(self.starts)]
             if (limit := self.budget_state.limit) is not None:
                 new = new[self.costs(new) <= limit]
@@ -264,7 +266,8 @@ class Search(Generic[Priced]):
         """Return log expected improvement on ``best_f`` per ``cost ** exponent``."""
         model, pending = self.problem.model, self.problem.X_pending
         if self.feasibility is not None or not all(self._pending_deployable):
-            # As X_pending, all pending points would count as feasible and deployable incumbents.
+            # Fantasize pending points: ``X_pending`` would treat each as a feasible, deployable
+            # incumbent.
             if pending is not None:
                 model, best_f = fantasized(model, pending), self.best_f(best_f)
             pending = None
@@ -277,10 +280,10 @@ class Search(Generic[Priced]):
             log_weight=self._log_weight,
         )
 
-    def likeliest(self) -> NegativeLogCost:
-        """Return log feasibility per cost, given that failed and pending trials are infeasible.
+    def log_feasibility_per_cost(self) -> NegativeLogCost:
+        """Return the log probability of feasibility per cost, used until a trial is feasible.
 
-        Without a feasible trial it is the criterion, so that a batch spreads over the space.
+        Failed and pending trials count as infeasible, so that a batch spreads over the space.
         """
         problem = self.problem
         points = self.method.failed_points(problem)

@@ -399,7 +399,7 @@ def test_before_a_fit_has_seen_that_there_is_no_noise_trials_may_be_made_again(
     for part, is_noisy in ((0.12, False), (0.08, True)):
         noise.noise = part * noise.noise_prior.mode
         search = Search(method, problem, 1.0, method.budget_state(problem))
-        criterion, found = search.best_improvement(0.0)
+        criterion, found = search.maximize_improvement_per_cost(0.0)
         assert isinstance(criterion, LogNoisyExpectedImprovementPerCost) is is_noisy
         assert found is not None
         assert (found is made) is not is_noisy
