@@ -220,7 +220,8 @@ def test_a_run_that_is_told_of_no_bounded_outcome_ends() -> None:
     for _ in range(10):
         ((index, arm),) = client.get_next_trials(max_trials=1).items()
         ac.complete_trial(client, index, {"y": outcomes(arm)["y"]})
-    with pytest.raises(OptimizationShouldStop, match=r"None of the 10 completed trials .* \['waste', 'y'\]"):
+    message = r"None of the 10 completed trials .* \['waste', 'y'\]"
+    with pytest.raises(OptimizationShouldStop, match=message):
         client.get_next_trials(max_trials=1)
     client.attach_data(3, {"waste": 0.2})
     assert client.get_next_trials(max_trials=1)

@@ -180,6 +180,10 @@ def assess(method: CostAware, problem: Problem, rule: StopRule | None) -> Assess
             # highest lambda.
             found = search.best(search.improvement(best_f)) or found
             index = index_at(found.point, price)
+        elif method.acquisition == GITTINS and search.repeats_exactly(found.point):
+            # A value that is known without noise would be observed again and again.
+            found = search.maximize_improvement_per_cost(best_f)[1] or found
+            index = index_at(found.point, price)
     except SpaceExhausted:
         return replace(assessment, reason=SpaceExhausted.REASON)
     if stops and found.is_restricted:

@@ -233,6 +233,11 @@ class Search(Generic[Priced]):
             found = self._better(None, new, acquisition) if len(new) else found
         return acquisition, found
 
+    def repeats_exactly(self, point: Tensor) -> bool:
+        """True if a point, ``d``, nearly repeats a trial, and outcomes have no noise."""
+        is_noisy = has_found_noise(self.problem.model, _NOISELESS_SHARE)
+        return not is_noisy and bool(self._is_repeat(point))
+
     def _is_repeat(self, points: Tensor) -> Tensor:
         """True for points ``... x d`` that nearly repeat an evaluated or a pending one: ``...``."""
         problem, X = self.problem, self.problem.evaluated
