@@ -31,6 +31,7 @@ from ax_costaware import (
     ImprovementPerCostStop,
     complete_trial,
     cost_aware_strategy,
+    gittins_strategy,
     query,
     recommend,
     spending,
@@ -577,3 +578,21 @@ def test_ax_client() -> None:
         run()
     assert recommend(client).control_set is None
     assert spending(client).spent <= 8.0 + 0.5
+
+
+@pytest.mark.filterwarnings("ignore:Very small noise values")
+def test_the_index_does_not_observe_again_what_is_known() -> None:
+    """At the best corner the index is the mean, which a small lambda makes the largest of all."""
+    client = Client(random_seed=0)
+    client.configure_experiment(
+        parameters=[RangeParameterConfig(name, (0, 1), "float") for name in ("a", "b")]
+    )
+    client.configure_optimization(objective="y")
+    options = {"initial_trials": 3, "num_restarts": 2, "raw_samples": 64}
+    client.set_generation_strategy(gittins_strategy(cost=1, budget=12, **options))
+    arms = []
+    for _ in range(12):
+        ((index, arm),) = client.get_next_trials(max_trials=1).items()
+        complete_trial(client, index, {"y": (float(arm["a"]) + float(arm["b"]) / 3, 0.0)})
+        arms.append(tuple(arm.values()))
+    assert len(set(arms)) == len(arms)

@@ -17,7 +17,7 @@ from ax_costaware.core.model import FixedHyperparameters
 from ax_costaware.core.simulation import Outcome
 from ax_costaware.costs.cost import AffineCost
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.cost_aware import CostAware, Gittins
+from ax_costaware.methods.cost_aware import CostAware
 from ax_costaware.methods.cost_aware.assessment import assess
 from ax_costaware.methods.cost_aware.prices import relative_lambda
 from ax_costaware.methods.cost_aware.rules import GittinsDecay, GittinsStop, ImprovementPerCostStop
@@ -433,17 +433,3 @@ def test_at_a_price_repeats_are_worth_their_cost_where_noise_is_much() -> None:
     for variety, outcome in (("a", 0.1), ("b", 0.3), ("c", 0.2)):
         simulation.tell(Decision({"variety": variety}, ""), Outcome(outcome))
     assert isinstance(simulation.ask(), Decision)
-
-
-def test_the_index_does_not_observe_again_what_is_known() -> None:
-    """At the best corner the index is the mean, which a small lambda makes the largest of all."""
-    space = Space.of([Range("a", 0.0, 1.0), Range("b", 0.0, 1.0)])
-    model = FixedHyperparameters(lengthscale=0.5, noise_variance=1e-6)
-    method = Gittins(1.0, budget=14.0, initial_trials=3, num_restarts=2, raw_samples=64)
-    simulation = Simulation(method, space, hyperparameters=model)
-    rows = []
-    while isinstance(decision := simulation.ask(), Decision):
-        rows.append(dict(decision.parameters))
-        simulation.tell(decision, Outcome(rows[-1]["a"] + rows[-1]["b"] / 3))
-    assert len(rows) == 14
-    assert all(row not in rows[:i] for i, row in enumerate(rows))
