@@ -307,9 +307,6 @@ def _matern_of(kernel: Kernel) -> tuple[Tensor, Tensor] | None:
     outputscale = torch.ones(())
     # `type(...) is`: a subclass may compute something else from the same parameters.
     if type(kernel) is ScaleKernel:
-        # Its columns are not always those of its base.
-        if kernel.active_dims is not None or kernel.base_kernel.active_dims is not None:
-            return None
         outputscale, kernel = kernel.outputscale.detach(), kernel.base_kernel
     if not is_matern(kernel) or len(kernel.batch_shape) > 0:
         return None
