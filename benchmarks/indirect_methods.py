@@ -117,7 +117,8 @@ class Chooser(ABC):
         if self.fits_noise:
             self.fitted_noise = float(model.likelihood.noise.detach().mean())
         self.kernel = deepcopy(model.average_kernel.base_kernel).requires_grad_(False)
-        self.mean = deepcopy(model.mean_module).requires_grad_(False)
+        constant = getattr(model.mean_module, "constant_mean", model.mean_module)
+        self.mean = deepcopy(constant).requires_grad_(False)
         if self.method in BASELINES:
             base = get_covar_module_with_dim_scaled_prior(ard_num_dims=2)
             plain = self.plain_model(

@@ -150,6 +150,15 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
             self._cache = [found, *self._cache][:_CACHE_SIZE]
         return found.averages
 
+    def totals(self, rows: Tensor) -> Tensor:
+        """Return the functionals of the constant one, ``... x n``: sums of weights, 1 at points."""
+        if rows.numel() == 0:
+            return torch.ones_like(rows[..., 0])
+        parts = [
+            self.averages(part).total * torch.ones_like(part[..., 0]) for part in self._split(rows)
+        ]
+        return torch.cat(parts, dim=-1)
+
     def _resolution(self, reach: Tensor | None, is_pair: bool) -> tuple[int, ...]:
         """Return the refinement of the rules of columns for the current length-scales.
 
@@ -259,9 +268,13 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
 
     def _parts(self, rows: Tensor) -> list[Functionals]:
         """Return the averages and points of rows in order, which is the same in all batches."""
+        return [self.averages(part) for part in self._split(rows)]
+
+    def _split(self, rows: Tensor) -> tuple[Tensor, ...]:
         kinds = rows[..., -1].reshape(-1, rows.shape[-2])[0]
         _, counts = kinds.unique_consecutive(return_counts=True)
-        return [self.averages(part) for part in rows.split(counts.tolist(), dim=-2)]
+        parts: tuple[Tensor, ...] = rows.split(counts.tolist(), dim=-2)
+        return parts
 
 
 @dataclass(frozen=True, eq=False)

@@ -76,8 +76,10 @@ class ConditionalMeanProcess(SingleTaskGP):
         latent_transform: Transform of points in raw units to the kernel's inputs, such as
             ``Normalize``.
         categorical: Columns of a point that are codes without an order, for the default kernel.
-        mean_module: Constant prior mean, the same for the function and its averages.
-        outcome_transform: Applied to all observations; ``Standardize`` by default.
+        mean_module: Constant prior mean of the function, after the outcome transform. That of an
+            average is ``W(a)^T m`` (equation 5), which differs if weights do not sum to one.
+        outcome_transform: Applied to all observations; ``Standardize`` by default. The weights then
+            act on the function minus the mean of the observations.
 
     Raises:
         InputError: If numbers of rows or columns do not agree, a value is not finite, a query is
@@ -119,6 +121,9 @@ class ConditionalMeanProcess(SingleTaskGP):
             mean_module=mean_module,
             outcome_transform=outcome_transform,
         )
+        if not conditional.sums_to_one:
+            constant = getattr(self.mean_module, "constant_mean", self.mean_module)
+            self.mean_module = AverageMean(constant, kernel)
         if covar_module is None:
             search_by_logarithms(self)
         self.noise_of_query = noise if callable(noise) else noise_of_query
@@ -255,6 +260,26 @@ class ConditionalMeanProcess(SingleTaskGP):
                 inputs["noise_of_query"] = given
             inputs["noise"] = training_data.Yvar.clamp_min((_LEAST_NOISE * spread) ** 2)
         return inputs
+
+
+class AverageMean(Mean):  # type: ignore[misc]  # GPyTorch is not typed
+    """Prior mean of rows: ``m`` at points, ``W(a)^T m`` for averages.
+
+    Args:
+        constant_mean: The prior mean ``m`` of the function, a constant.
+        kernel: The kernel of the rows.
+    """
+
+    def __init__(self, constant_mean: Mean, kernel: AverageKernel) -> None:
+        super().__init__()
+        self.constant_mean = constant_mean
+        self._kernel = (kernel,)  # in a tuple, so that it is no submodule twice
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return prior means ``... x n`` of rows ``... x n x (p + d + 1)``."""
+        (kernel,) = self._kernel
+        means: Tensor = self.constant_mean(rows) * kernel.totals(rows)
+        return means
 
 
 def _default_kernel(d: int, categorical: Sequence[int]) -> Kernel:

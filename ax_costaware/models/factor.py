@@ -88,11 +88,11 @@ class GPFactor:
 
     Attributes:
         X: ``n x d`` training inputs, transformed, pending points appended.
-        y: ``n`` training targets minus the prior mean, on the latent scale.
+        y: ``n`` training targets minus their prior means, on the latent scale.
         noise: ``n`` noise variances on the latent scale.
         kernel: The covariance module.
         separable: The kernel's product form, or ``None`` where it has none.
-        prior_mean: The constant prior mean, a scalar tensor.
+        prior_mean: The constant prior mean at points, a scalar tensor.
         scale: Multiplies the latent function; negative for minimisation.
         offset: Added to the scaled latent function.
         input_transform: The model's input transform.
@@ -146,14 +146,17 @@ class GPFactor:
             or len(model.batch_shape) > 0
             or len(model.train_targets) == 0
             or getattr(getattr(model, "input_transform", None), "is_one_to_many", False)
-            or not isinstance(model.mean_module, ConstantMean | ZeroMean)
+            or not isinstance(_mean_of_points(model), ConstantMean | ZeroMean)
             or not isinstance(model.likelihood, GaussianLikelihood | FixedNoiseGaussianLikelihood)
         ):
             return None
         model.eval()  # sets the training inputs to their transformed values
         with torch.no_grad():
             X = model.train_inputs[0]
-            mean = cast(Mean, model.mean_module)(X)[:1].squeeze(0)
+            means, mean = (
+                module(X) for module in (cast(Mean, model.mean_module), _mean_of_points(model))
+            )
+            mean = mean[:1].squeeze(0)
             scale, offset = affine
             kernel = cast(Kernel, model.covar_module)
             input_transform: InputTransform | None = getattr(model, "input_transform", None)
@@ -162,7 +165,7 @@ class GPFactor:
                 separable = SeparableKernel.from_kernel(kernel, X.shape[-1])
             posterior = cls(
                 X=X,
-                y=model.train_targets - mean,
+                y=model.train_targets - means,
                 noise=model.likelihood.noise.detach().expand(X.shape[0]),
                 kernel=kernel,
                 separable=separable,
@@ -243,9 +246,14 @@ class GPFactor:
         """Return values in the posterior's unit from latent values minus the prior mean."""
         return self.offset + self.scale * (self.prior_mean + latent)
 
-    def mean_of(self, covariance: Tensor) -> Tensor:
-        """Return posterior means, ``...``, from latent prior covariances with the data."""
-        return self.outcome(covariance @ self.alpha)
+    def mean_of(self, covariance: Tensor, total: Tensor | float = 1.0) -> Tensor:
+        """Return posterior means, ``...``.
+
+        Args:
+            covariance: Latent prior covariances with the data, ``... x n``.
+            total: Sums of weights ``...`` of averages, which multiply the prior mean.
+        """
+        return self.offset + self.scale * (self.prior_mean * total + covariance @ self.alpha)
 
     def variance_of(self, whitened: Tensor, prior: Tensor) -> Tensor:
         """Return posterior variances, ``...``, clamped at a small part of the prior variances.
@@ -258,9 +266,11 @@ class GPFactor:
         variance = torch.maximum(variance, (_LEAST_VARIANCE * prior).clamp_min(least(variance)))
         return self.scale.square() * variance
 
-    def moments_of(self, covariance: Tensor, prior: Tensor) -> tuple[Tensor, Tensor]:
+    def moments_of(
+        self, covariance: Tensor, prior: Tensor, total: Tensor | float = 1.0
+    ) -> tuple[Tensor, Tensor]:
         """Return posterior means and variances; see ``mean_of`` and ``variance_of``."""
-        return self.mean_of(covariance), self.variance_of(covariance @ self.root, prior)
+        return self.mean_of(covariance, total), self.variance_of(covariance @ self.root, prior)
 
     def covariance_of(self, left: Tensor, right: Tensor, prior: Tensor) -> Tensor:
         """Return posterior covariances, ``p x q``, from whitened rows ``p x n`` and ``q x n``."""
@@ -270,6 +280,11 @@ class GPFactor:
     def num_inputs(self) -> int:
         """Number of input columns, ``d``."""
         return self.X.shape[-1]
+
+
+def _mean_of_points(model: SingleTaskGP) -> Mean:
+    """Return the prior mean at points, where that of averages is another one."""
+    return cast(Mean, getattr(model.mean_module, "constant_mean", model.mean_module))
 
 
 def _affine_transform(

@@ -77,6 +77,11 @@ class Functionals(ABC):
     def features(self, kernel: Kernel, features: KernelFeatureMap) -> Tensor:
         """Return the functionals of random Fourier features of the kernel, ``n x num_features``."""
 
+    @property
+    def total(self) -> Tensor | float:
+        """The functionals of the constant one, ``... x n``, or 1.0 for all of them."""
+        return 1.0
+
 
 def point_covariances(kernel: PriorKernel, a: Tensor, b: Tensor) -> Tensor:
     """Return prior covariances ``... x p x q`` of points ``... x p x d`` and ``... x q x d``."""
@@ -230,6 +235,11 @@ class SharedAverages(Functionals):
 
     gram: Tensor | None = None
     """Cached covariance of the nodes, ``M x M``, for a fixed kernel; None to compute it."""
+
+    @property
+    def total(self) -> Tensor:
+        """Sums of the weights, ``... x n``."""
+        return self.weights.sum(dim=-1)
 
     def covariance(self, other: Functionals, kernel: Kernel) -> Tensor:
         """Return products of the weights with the covariance of the nodes."""

@@ -319,7 +319,7 @@ class ExactPosterior(FunctionalPosterior):
         return functionals.covariance(self.data, self.kernel)
 
     def _moments(self, functionals: Functionals, cross: Tensor) -> tuple[Tensor, Tensor]:
-        return self.factor.moments_of(cross, functionals.variance(self.kernel))
+        return self.factor.moments_of(cross, functionals.variance(self.kernel), functionals.total)
 
     def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Return mean and variance, each ``...``, of rows ``... x d``."""
@@ -329,7 +329,9 @@ class ExactPosterior(FunctionalPosterior):
 
     def mean(self, X: Tensor) -> Tensor:
         """Return the means of rows ``... x d``, ``...``."""
-        return self.factor.mean_of(self.cross(self.functionals(X))).reshape(X.shape[:-1])
+        functionals = self.functionals(X)
+        mean = self.factor.mean_of(self.cross(functionals), functionals.total)
+        return mean.reshape(X.shape[:-1])
 
     def pairs(self, X: Tensor, Z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """See ``FunctionalPosterior``; of points."""
@@ -383,7 +385,8 @@ class ExactPosterior(FunctionalPosterior):
         cross = self.cross(functionals)
         whitened = cross @ self.factor.root
         prior = functionals.covariance(functionals, self.kernel)
-        return self.factor.mean_of(cross), self.factor.covariance_of(whitened, whitened, prior)
+        mean = self.factor.mean_of(cross, functionals.total)
+        return mean, self.factor.covariance_of(whitened, whitened, prior)
 
     def compared_with(self, point: Tensor) -> Callable[[Tensor], Comparison]:
         """Return the posterior jointly with a fixed row as a function of rows ``n x d``.
@@ -400,7 +403,7 @@ class ExactPosterior(FunctionalPosterior):
     ) -> Comparison:
         functionals = self.functionals(X)
         cross, own = self.cross(functionals), functionals.variance(self.kernel)
-        mean, posterior_variance = self.factor.moments_of(cross, own)
+        mean, posterior_variance = self.factor.moments_of(cross, own, functionals.total)
         prior = functionals.covariance(other, self.kernel)
         covariance = self.factor.covariance_of(cross @ self.factor.root, whitened, prior)
         correlation = _correlation(prior, own * variance)

@@ -29,7 +29,7 @@ from ax_costaware.laws import (
     LearnedConditional,
     UniformBoxConditional,
 )
-from ax_costaware.models import AverageKernel, ConditionalMeanProcess
+from ax_costaware.models import AverageKernel, ConditionalMeanProcess, ExactPosterior
 from tests.elsewhere import DEVICES, elsewhere
 
 WEIGHT = ((1.5, 0.2), (-0.3, 1.0))
@@ -168,7 +168,8 @@ def test_posteriors_equal_dense_linear_algebra(
         outcome_transform=None,
     )
     mean = 0.3
-    model.mean_module.constant.data.fill_(mean)
+    prior = model.mean_module
+    getattr(prior, "constant_mean", prior).constant.data.fill_(mean)
 
     # All nodes in one long list, and the weights as rows of a matrix.
     def functional(queries: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
@@ -210,11 +211,17 @@ def test_posteriors_equal_dense_linear_algebra(
     wanted = functional(new, X), errors(new, X)
     K = covariance(data, data) + torch.diag(variances)
     cross = covariance(wanted, data)
-    expected_mean = mean + cross @ torch.linalg.solve(K, z - mean)
+    # Equation 5: the prior mean of an average is W(a)^T m. The matrix has the weights.
+    seen, asked = (mean * one[0][1].sum(dim=-1, keepdim=True) for one in (data, wanted))
+    expected_mean = asked + cross @ torch.linalg.solve(K, z - seen)
     expected = covariance(wanted, wanted) - cross @ torch.linalg.solve(K, cross.T)
     joint = joint_of(model, new, X)
     torch.testing.assert_close(joint.mean, expected_mean, rtol=0, atol=1e-8)
     torch.testing.assert_close(joint.distribution.covariance_matrix, expected, rtol=0, atol=1e-8)
+    exact = ExactPosterior.of(model)
+    fast = torch.cat([exact(new)[0], exact.latent(X)[0]]).unsqueeze(-1)
+    torch.testing.assert_close(fast, expected_mean, rtol=0, atol=1e-8)
+    torch.testing.assert_close(exact.mean(new), exact(new)[0], rtol=0, atol=1e-12)
     torch.testing.assert_close(
         model.posterior(new).variance.squeeze(-1),
         expected.diagonal()[: len(new)],

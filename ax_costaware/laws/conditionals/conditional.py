@@ -117,6 +117,11 @@ class Conditional(ABC):
     """Names of a query's columns; None to match columns by their order."""
 
     @property
+    def sums_to_one(self) -> bool:
+        """True if the weights of each query are known to sum to one."""
+        return False
+
+    @property
     @abstractmethod
     def num_query_columns(self) -> int:
         """Number of columns of a query, ``p``."""

@@ -49,6 +49,8 @@ class FiniteConditional(Conditional):
 
     num_query_columns = 1
 
+    sums_to_one = True
+
     def __post_init__(self) -> None:
         policies = tuple(
             probabilities(row, f"policies[{i}]", "probabilities >= 0 that sum to one")

@@ -87,6 +87,8 @@ class IndependentConditional(BoundedConditional):
 
     num_nodes: int
 
+    sums_to_one = True
+
     _STANDARD: ClassVar[StandardLaw]
 
     @abstractmethod

@@ -100,6 +100,8 @@ class RegressedConditional(PairsConditional):
     query_names: tuple[str, ...] | None = None
     """Names of the columns of ``A``."""
 
+    sums_to_one = True
+
     def __post_init__(self) -> None:
         self._check_pairs()
         least = self.num_query_columns + 3

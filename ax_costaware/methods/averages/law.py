@@ -65,6 +65,11 @@ class DecodedConditional(Conditional):
     def num_latent_columns(self) -> int | None:
         return self.conditional.num_latent_columns
 
+    @property
+    @override
+    def sums_to_one(self) -> bool:
+        return self.conditional.sums_to_one
+
     @override
     def column_rule(self, A: Tensor) -> ColumnNodes | None:
         return self.conditional.column_rule(self.raw(A))
