@@ -15,12 +15,6 @@ from ax_costaware.core import FixedHyperparameters
 from ax_costaware.costs.control_set import ControlSet
 from ax_costaware.costs.cost import AffineCost, ConstantCost, ProductCost, TableCost
 from ax_costaware.costs.switching_cost import SwitchingCost
-from ax_costaware.indirect_strategies import (
-    fidelity_strategy,
-    indirect_query_strategy,
-    level_parameter,
-    resolution_tree_strategy,
-)
 from ax_costaware.laws import (
     FiniteConditional,
     GaussianConditional,
@@ -84,7 +78,11 @@ from ax_costaware.strategies import (
     control_set_strategy,
     cost_aware_strategy,
     costly_feedback_strategy,
+    fidelity_strategy,
     gittins_strategy,
+    indirect_query_strategy,
+    level_parameter,
+    resolution_tree_strategy,
 )
 
 register_all()

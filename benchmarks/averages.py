@@ -116,7 +116,7 @@ def steps(
             target_parameters=targets,
             max_level=tree.max_level,
             costs=tree.costs,
-            noise_sd=tree.noise,
+            noise=tree.noise,
             **common,
         )
         space = Space.of([Range("level", 0, tree.max_level, is_integer=True), *targets])

@@ -138,14 +138,14 @@ CASES = {
     AX: Case(INPUTS, None, sobol, point),
     "control sets, known costs": Case(
         [SETS, *INPUTS],
-        lambda: ac.control_set_strategy(CONTROL_SETS, MARGINALS, BUDGET, initial_trials=0),
+        lambda: ac.control_set_strategy(CONTROL_SETS, MARGINALS, budget=BUDGET, initial_trials=0),
         with_control_sets,
         point,
         realized=True,
     ),
     "control sets, unknown costs": Case(
         [SETS, *INPUTS],
-        lambda: ac.control_set_strategy(UNKNOWN, MARGINALS, BUDGET, initial_trials=0),
+        lambda: ac.control_set_strategy(UNKNOWN, MARGINALS, budget=BUDGET, initial_trials=0),
         with_control_sets,
         point,
         cost=lambda arm: len(str(arm["control_set"]).split("+")) ** 2 * seconds(arm),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
+import re
 
 import pytest
 from ax.exceptions.core import UserInputError
 
+import ax_costaware as ac
 from ax_costaware import (
     ControlSet,
     ExploreThenCommit,
@@ -76,3 +79,35 @@ def test_default_rule_counts_values_from_the_worst_and_improvements_from_what_is
 def test_control_sets_are_checked(sets: list[object]) -> None:
     with pytest.raises(UserInputError, match=r"^control_sets"):
         control_set_strategy(sets, MARGINALS, budget=10.0)  # type: ignore[arg-type]
+
+
+FACTORIES = {
+    "control_set_strategy": ["control_sets", "marginals"],
+    "cost_aware_strategy": ["cost"],
+    "costly_feedback_strategy": ["rule"],
+    "fidelity_strategy": ["cost", "target"],
+    "gittins_strategy": ["cost"],
+    "indirect_query_strategy": ["target_parameters", "conditional"],
+    "resolution_tree_strategy": ["target_parameters", "max_level"],
+}
+
+
+@pytest.mark.parametrize("name", FACTORIES)
+def test_every_argument_has_a_text(name: str) -> None:
+    factory = getattr(ac, name)
+    parameters = inspect.signature(factory).parameters
+    assert factory.__name__ == name
+    assert {"budget", "seed", "count_attached", "torch_device"} <= parameters.keys()
+    positional = [p.name for p in parameters.values() if p.kind != p.KEYWORD_ONLY]
+    assert positional == FACTORIES[name]
+    documented = re.findall(r"^    (\w+):\n {8}\w", inspect.getdoc(factory) or "", re.M)
+    assert documented == list(parameters)
+
+
+def test_arguments_are_checked_as_those_of_a_function() -> None:
+    with pytest.raises(TypeError, match=r"cost_aware_strategy\(\): .*'budgett'"):
+        ac.cost_aware_strategy(1.0, budgett=2.0)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"fidelity_strategy\(\): .*'target'"):
+        ac.fidelity_strategy(1.0)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"resolution_tree_strategy\(\): .*'raw_samples'"):
+        ac.resolution_tree_strategy([], 2, raw_samples=3)  # type: ignore[call-arg]

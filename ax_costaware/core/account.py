@@ -355,13 +355,17 @@ class Budgeted:
     """True if a trial may skip its measurement, and is then free."""
 
     budget: float | None = None
-    """Total cost of all trials; None for no limit."""
+    """Largest total cost of all trials; None for no limit. A trial is only chosen if its expected
+    cost is affordable. If none is, the run ends: the next request raises
+    ``OptimizationShouldStop`` with the recommendation. If costs are learned, the last trial or
+    batch may exceed the budget by the error of its expected cost."""
 
     max_trial_cost: float | None = None
-    """Largest expected cost of one trial; None for no limit."""
+    """Largest expected cost of one trial; None for no limit. With learned costs, trials before the
+    first report may cost more, and initial ones if none is known to be affordable."""
 
     charge_initial: bool = True
-    """True if initial trials are paid from the budget."""
+    """Charge the initial trials to the budget."""
 
     def __post_init__(self) -> None:
         check_fields(

@@ -93,22 +93,28 @@ class Method(Budgeted, ABC):
     """Reason why outcome constraints are refused, or None if they are supported."""
 
     initial_trials: int = 5
-    """Number of trials of the initial design."""
+    """Number of trials of the initial design, quasi-random by default, before the model decides.
+    With 0 the model decides from the first outcome on, also that of an attached trial."""
 
     seed: int = 0
-    """Seed of all random numbers; each decision is seeded by (seed, trial index)."""
+    """Seed of all random numbers; each decision is seeded by (seed, trial index). Runs with the
+    same seed and outcomes agree."""
 
     feasibility_threshold: float = 0.9
-    """Probability of satisfying all outcome constraints from which on a point may be deployed."""
+    """Least probability of satisfying all outcome constraints with which a point is feasible, and
+    may be the incumbent, or be deployed."""
 
     winsorize: bool = True
-    """Clip bad outliers of the objective before a model is fitted."""
+    """Clip outcomes that are far worse than most if hyperparameters are fitted, so that one
+    diverged trial does not set the scale of the model. For maximization the bound is
+    ``Q1 - k * IQR``, with ``k`` the method's ``winsorize_iqr``."""
 
     num_restarts: int | None = None
-    """Restarts of the acquisition function's optimizer; None for the default."""
+    """Restarts of the acquisition function's optimizer; None for the method's default."""
 
     raw_samples: int | None = None
-    """Raw samples for starting points of that optimizer; None for the default."""
+    """Raw samples from which starting points of that optimizer are chosen; None for the method's
+    default."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

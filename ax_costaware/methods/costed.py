@@ -6,7 +6,7 @@ Costs and the budget are in the user's own unit of cost.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias, cast, get_args
 
 from botorch.acquisition.cost_aware import CostAwareUtility
@@ -33,7 +33,7 @@ CostArgument: TypeAlias = float | Cost | SwitchingCost | str | CostOfRow
 is reported, or a function; or a switching cost with one of these as its base."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CostedMethod(Method):
     """Base of the methods whose trials have one cost each, declared or learned.
 
@@ -41,11 +41,22 @@ class CostedMethod(Method):
         InputError: On construction, when a field has a value that the method cannot use.
     """
 
-    cost: CostArgument = field(kw_only=True)
-    """Cost of a trial; the name of a metric if it is learned."""
+    cost: CostArgument
+    """Cost of a trial, in a unit of your own:
 
-    cost_model: CostKind = field(default="trend", kw_only=True)
-    """Model of a cost that is learned: one of ``COST_MODELS``."""
+    - a number;
+    - a value object such as ``AffineCost({"epochs": 2.5})``,
+      ``ProductCost({"epochs": 1, "width": 2}, scale=0.1)`` or ``TableCost("machine", {...})``, or a
+      sum of these;
+    - the name of a metric in which the cost of each trial is reported, from which it is learned
+      (``complete_trial(..., cost=...)`` reports it);
+    - a function from a parameterization to a number, with which the experiment cannot be stored;
+    - a ``SwitchingCost`` on top of one of these.
+    """
+
+    cost_model: CostKind = "trend"
+    """Model of the log of a learned cost: ``"gp"``, ``"linear"``, or ``"trend"``, their sum, which
+    extrapolates rising costs."""
 
     def __post_init__(self) -> None:
         check_fields(self, cost=_checked_cost)

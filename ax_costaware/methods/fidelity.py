@@ -50,7 +50,7 @@ AT_TARGET, ELSEWHERE = "at the target", "at other fidelities"
 """Groups of spending."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MultiFidelity(PricedMethod):
     """Knowledge gradient per cost at the target fidelity.
 
@@ -66,11 +66,20 @@ class MultiFidelity(PricedMethod):
 
     should_stop_unsupported: ClassVar[str | None] = "of several fidelities"
 
-    target: Mapping[str, Value] = field(kw_only=True)
-    """Parameters that are fidelities, with their values at the target."""
+    target: Mapping[str, Value] = field(kw_only=False)
+    """The parameters that are fidelities, with their values in the deployed point:
+    ``{"epochs": 100}``. They are ranges, on any scale, or choices, ordered or not. A trial at the
+    target may cost more than ``max_trial_cost``."""
 
-    resumes: bool = field(default=False, kw_only=True)
-    """True if a trial resumes an earlier one with its inputs, and costs only what is new."""
+    lmbda: float | None = None
+    """Value of one unit of cost, in units of the objective. If no trial has an expected gain at the
+    target above the price of its cost, the run ends. None: only the budget ends a run."""
+
+    resumes: bool = False
+    """A trial with the inputs of a completed one and a higher fidelity resumes it, as a training
+    does from its checkpoint, and costs only what is new. The resumed trial is
+    ``query(client, i).resumes_trial``; a reported ``cost`` is also that of the new part. This needs
+    one fidelity that is a number, with a range."""
 
     def __post_init__(self) -> None:
         expected = "a mapping from the names of the fidelities to their values at the target"

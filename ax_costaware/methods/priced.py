@@ -37,7 +37,7 @@ _MIN_OUTCOMES = 3
 """Least number of outcomes before an initial design ends because it has spent its share."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PricedMethod(CostedMethod):
     """Base of the methods that compare the value of a trial with its cost, declared or learned.
 
@@ -49,19 +49,22 @@ class PricedMethod(CostedMethod):
 
     refuses_constraints: ClassVar[str | None] = None
 
-    cost: CostArgument
-    """Cost of a trial; the name of a metric if it is learned."""
+    cost: CostArgument = field(kw_only=False)
 
     lmbda: float | None = None
-    """Value of one unit of cost, in units of the objective; None if it is not given."""
+    """Value of one unit of cost, in units of the objective: the improvement that is worth one unit.
+    None: only the budget ends a run."""
 
-    initial_share: float | None = field(default=0.2, kw_only=True)
-    """Largest share of the budget for the initial design, as far as costs are known; None: the
-    design ignores costs."""
+    initial_share: float | None = 0.2
+    """Largest share of the budget for the initial trials; None: the design ignores costs.
+    Quasi-random points that would leave too little for the other initial trials are skipped;
+    learned costs are considered from the first report on. Once the design has spent its share, and
+    has three outcomes, the model decides."""
 
-    learn_failures: bool | Literal["abandoned"] = field(default=False, kw_only=True)
-    """True to weight the value of a trial by its probability of success, which is learned;
-    ``"abandoned"``: abandoned trials count as failed, too."""
+    learn_failures: bool | Literal["abandoned"] = False
+    """Learn the probability of failure as an additional constraint, from failed trials, or with
+    ``"abandoned"`` also from abandoned ones. False: a decision near a failed trial is made again
+    with a model that assigns that point at most the median outcome."""
 
     def __post_init__(self) -> None:
         one_of(self.learn_failures, "learn_failures", (False, True, "abandoned"))

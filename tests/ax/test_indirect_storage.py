@@ -65,7 +65,7 @@ TREE = TreeSearch(
     max_level=2,
     splits=(3,),
     costs=(0.1, 0.30000000000000004, 1),
-    noise_sd=0.1,
+    noise=0.1,
 )
 
 

@@ -109,21 +109,31 @@ class AverageQueries(Method):
     are_cells: ClassVar[bool] = False
     """True if queries are boxes, so that ``footprint`` returns their half-widths."""
 
-    target_parameters: tuple[FreeParameter, ...]
-    """Parameters of the latent points."""
+    target_parameters: tuple[FreeParameter, ...] = field(kw_only=False)
+    """Parameters of the latent points, in the order of the model's columns."""
 
     acquisition: Information = "max_value_entropy"
-    """Information criterion of a query."""
+    """Information criterion of a query.
+
+    - ``"joint_entropy"``: about the best point and its value.
+    - ``"max_value_entropy"``: about the value only (CMES and CMETS, as published). It may repeat
+      one query if answers are noisy or the conditional is learned.
+    - ``"max_value_entropy_noise_aware"``: the same, with the noise of the answer.
+
+    If no query is informative about the value (1e-6 nats), joint entropy is used.
+    """
 
     hyperparameters: FixedHyperparameters | None = None
-    """Hyperparameters of the model of the objective over the points; None: fitted."""
+    """Hyperparameters of the model of the objective over the points, on the unit cube of the target
+    parameters; None: fitted to the outcomes."""
 
     num_samples: int = 32
     """Sampled optima over which the information is averaged."""
 
     lmbda: float | None = None
-    """Value of one unit of cost, in units of the objective. The run ends when further queries are
-    not worth their cost. None: only the budget ends a run."""
+    """Value of one unit of cost, in units of the objective. If the expected gain of further queries
+    in the best expectation is below the price of their cost, in several decisions in a row, the run
+    ends. None: only the budget ends a run."""
 
     def __post_init__(self) -> None:
         check_fields(
@@ -168,7 +178,7 @@ class AverageQueries(Method):
         """Distribution of a latent point given a query, within the bounds of the points."""
 
     @property
-    def noise(self) -> Callable[[Tensor], Tensor] | None:
+    def noise_variance(self) -> Callable[[Tensor], Tensor] | None:
         """Variance of the observation noise at queries ``n x p`` in raw units; None: fitted."""
         return None
 
@@ -242,7 +252,7 @@ class AverageQueries(Method):
             InputError: As ``check``, before an error inside the model.
         """
         self.check(problem)
-        return self._model(problem, self.hyperparameters, self.noise)
+        return self._model(problem, self.hyperparameters, self.noise_variance)
 
     def constraint_model(self, problem: Problem) -> ModelOptions:
         """Return a model as ``current_model``, but with fitted hyperparameters and noise."""

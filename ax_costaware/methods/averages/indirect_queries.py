@@ -5,8 +5,8 @@ Zhang et al. 2024, "Indirect Query Bayesian Optimization with Integrated Feedbac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -63,17 +63,24 @@ class IndirectQueries(AverageQueries):
 
     repeats_design: ClassVar[bool] = True
 
-    conditional: Conditional
-    """Distribution of a latent point given a query, as the user gave it."""
+    conditional: Conditional = field(kw_only=False)
+    """Distribution of a latent point given a query: ``GaussianConditional``,
+    ``UniformBoxConditional``, ``FiniteConditional`` for policies over arms, or, learned from pairs
+    of points and queries, ``RegressedConditional`` or ``LearnedConditional``; ``add_pairs`` adds
+    pairs while the experiment runs. Missing bounds are those of ``target_parameters``. For a choice
+    without an order, a column of X has the position of the value. Only points of a
+    ``FiniteConditional`` are recommended."""
 
     cost: float | Cost = 1.0
-    """Cost of a query: a number, or a value object by parameter names."""
+    """Cost of a query, in a unit of your own: a number, or a value object such as
+    ``AffineCost({"patients": 2.5})`` by the names of the experiment's parameters. Queries are
+    compared by information per unit of cost."""
 
     acquisition: Information = "joint_entropy"
 
-    query_parameters: tuple[str, ...] | None = None
-    """Parameters of the experiment in the order of the conditional's query columns; None for the
-    experiment's own order."""
+    query_parameters: Sequence[str] | None = None
+    """Names of the experiment's parameters in the order of the conditional's query columns; None:
+    in the experiment's own order."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -128,7 +135,7 @@ class IndirectQueries(AverageQueries):
 
     def query_names(self, parameters: Iterable[str]) -> tuple[str, ...]:
         """Return the parameters of the query in the user's order, or in the experiment's."""
-        return tuple(parameters) if self.query_parameters is None else self.query_parameters
+        return tuple(parameters if self.query_parameters is None else self.query_parameters)
 
     @property
     def declared_cost(self) -> float | Cost:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, is_dataclass, replace
+from dataclasses import astuple, dataclass, field, is_dataclass, replace
 from functools import cached_property, partial
 from hashlib import sha256
 from statistics import fmean
@@ -74,7 +74,7 @@ ACQUISITIONS = ("ucb", "ei", "ts")
 """Values of ``acquisition``: upper confidence bound, expected improvement, Thompson sampling."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ControlSets(Method):
     """Expected acquisition values of control sets, compared by a rule.
 
@@ -90,40 +90,52 @@ class ControlSets(Method):
 
     refuses_constraints: ClassVar[str | None] = None
 
-    control_sets: tuple[ControlSet, ...]
-    """The control sets, each with a cost, a number or a function of the values that it sets, or
-    with None for a cost that is learned."""
+    control_sets: Sequence[ControlSet] = field(kw_only=False)
+    """The subsets of the inputs that a trial can control, each with its cost: a number; a value
+    object over the values that are set, such as ``AffineCost({"time": 2.0}, fixed=1.0)``; or None
+    for a cost that is learned. ``complete_trial`` then needs the cost of each trial, which may
+    depend on the values that it sets."""
 
-    marginals: dict[str, Marginal]
-    """Distribution of each input where a trial does not control it, in raw units, by name."""
+    marginals: Mapping[str, Marginal] = field(kw_only=False)
+    """Distribution of each input where a trial does not control it, by name, in the parameter's raw
+    units. Inputs that every control set controls need none. A ``Learned`` one is updated with the
+    values that the input takes in trials that do not control it."""
 
     rule: ControlSetRule | None = None
-    """Rule that chooses a control set; None: the largest value above the worst one per unit of
-    expected cost. If the rule divides by cost, as ``LargestValuePerCost`` does, a declared cost
-    that depends on the values also enters their choice."""
+    """Rule that chooses a control set. The default, ``LargestValuePerCost(above="worst")``, takes
+    the largest upper confidence bound above the worst value per unit of expected cost (with
+    ``acquisition="ei"`` the improvement per cost). If uncontrolled inputs hardly ever take the best
+    values, use ``ExploreThenCommit.adaptive()``, which needs numbers as costs. If the rule divides
+    by cost, a declared cost that depends on the values also enters their choice."""
 
     beta: float | TheoreticalBeta = 2.0
-    """Weight of the standard deviation in the upper confidence bound."""
+    """Weight of the standard deviation in the upper confidence bound ``mu + beta * sigma``: a
+    number, or ``TheoreticalBeta``."""
 
     acquisition: str = "ucb"
-    """Acquisition function that is maximised in expectation: one of ``ACQUISITIONS``."""
+    """Acquisition function, in expectation: ``"ucb"``, ``"ei"`` or ``"ts"`` (Thompson sampling)."""
 
-    initial_control_sets: tuple[str, ...] = ()
-    """Names of the control sets that the initial design cycles through; empty for the cheapest, or
-    for all of them where a cost is unknown or depends on the values that are set."""
+    initial_control_sets: Sequence[str] = ()
+    """Names of the control sets that the initial trials cycle through; by default those of least
+    cost, or all of them if a cost is unknown or depends on the values that are set."""
 
     num_nodes: int = 128
-    """Number of quasi-random nodes of the joint distribution of the uncontrolled inputs."""
+    """Quasi-random nodes of the joint distribution of the uncontrolled inputs."""
 
     joint: JointLaw | None = None
-    """Joint distribution of dependent inputs; they are not among ``marginals``."""
+    """Joint distribution of dependent inputs, ``JointEmpirical`` or ``GaussianCopula``; these are
+    not among ``marginals``. If a trial controls some of them, the others have their conditional
+    distribution given the controlled values."""
 
     switching_cost: SwitchingCost | None = None
-    """Additional cost of settings that differ from the previous trial."""
+    """Additional cost of settings that differ from the previous trial:
+    ``SwitchingCost({"oven_temperature": 5.0})``. An uncontrolled input costs nothing, and the next
+    trial that sets it pays for the change."""
 
     lmbda: float | None = None
-    """Value of one unit of cost, in units of the objective. The run ends when further trials are
-    not worth their cost. None: only the budget ends a run."""
+    """Value of one unit of cost, in units of the objective. If the expected gain of further trials
+    in the best expectation is below the price of their cost, in several decisions in a row, the run
+    ends. None: only the budget ends a run."""
 
     def __post_init__(self) -> None:
         check_fields(self, lmbda=optional(positive_number))
@@ -158,7 +170,7 @@ class ControlSets(Method):
         check_budget(self, self.least_costs)
         check_rule(self)
 
-    def candidates(self) -> tuple[ControlSet, ...]:
+    def candidates(self) -> Sequence[ControlSet]:
         """Return the control sets, as declared."""
         return self.control_sets
 
@@ -268,7 +280,7 @@ class ControlSets(Method):
     def laws(self) -> dict[str, Marginal]:
         """Marginal distribution of each input, by name, including those of ``joint``."""
         if self.joint is None:
-            return self.marginals
+            return dict(self.marginals)
         return {**self.marginals, **{n: self.joint.marginal(n) for n in self.joint.names}}
 
     @cached_property

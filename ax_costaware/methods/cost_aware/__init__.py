@@ -14,7 +14,7 @@ finds lambda, ``rules`` has the stopping rules and the decay on plain numbers.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import Any, ClassVar, Self, TypeAlias
@@ -32,20 +32,15 @@ from ax_costaware.models.matern_gp import MaternGP
 from ax_costaware.space.parameters import Row
 
 ACQUISITIONS = ("log_nei_per_cost", "log_ei_per_cost", "log_ei_cost_cooling")
-"""Values of ``acquisition``.
-
-- ``"log_nei_per_cost"``: log noisy EI per cost; plain EI if no noise was found.
-- ``"log_ei_per_cost"``: log EI per cost over the best posterior mean.
-- ``"log_ei_cost_cooling"``: log ``EI / cost ** a``, with ``a`` the share of the budget left.
-"""
+"""Values of ``acquisition``."""
 
 KERNELS = ("matern", "squared_exponential")
-"""Values of ``kernel``: Matern 5/2, and the default of BoTorch and Ax."""
+"""Values of ``kernel``."""
 
 StopRule: TypeAlias = GittinsStop | ImprovementPerCostStop
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CostAware(PricedMethod):
     """Expected improvement per unit of cost, with a cost-aware initial design.
 
@@ -63,24 +58,40 @@ class CostAware(PricedMethod):
     acquisitions: ClassVar[tuple[str, ...]] = ACQUISITIONS
     """Values that ``acquisition`` may have."""
 
-    stop: bool | StopRule | None = None
-    """Stopping rule.
+    lmbda: float | None = None
+    """Value of one unit of cost, in units of the objective: the improvement that is worth one unit.
+    None: lambda is solved from the budget, or decays without one."""
 
-    - A rule: use it.
-    - False: never stop before the budget is used up.
-    - True: ``GittinsStop``; no rule if lambda decays.
-    - None: without ``lmbda`` no rule; else ``ImprovementPerCostStop`` for EI per cost, and
-      ``GittinsStop`` for other acquisition functions.
+    stop: bool | StopRule | None = None
+    """Stopping rule before the budget is used up.
+
+    - None: stop when no trial is worth its cost at ``lmbda``, by ``ImprovementPerCostStop`` for EI
+      per cost and else by ``GittinsStop``; without ``lmbda``, never.
+    - True: ``GittinsStop``, also at a lambda that is solved from the budget: stop when the best
+      posterior mean at an evaluated point is at least the largest index. Never if lambda decays.
+    - False: never.
+    - A rule, ``GittinsStop`` or ``ImprovementPerCostStop``, with a ``lmbda`` of its own or the one
+      in force.
     """
 
     acquisition: str = "log_nei_per_cost"
-    """Acquisition function: one of ``ACQUISITIONS``."""
+    """Acquisition function.
+
+    - ``"log_nei_per_cost"``: expected improvement per unit of cost, over a noisy incumbent (noisy
+      EI) if an exact Gaussian process has found noise, or has found hardly any and EI would repeat
+      a trial, and no parameter is fixed; else over the best posterior mean.
+    - ``"log_ei_per_cost"``: the same, always over the best posterior mean.
+    - ``"log_ei_cost_cooling"``: the same, with an exponent of the cost that is the share of the
+      budget that is left.
+    """
 
     initialize_with_center: bool = True
-    """True if the first trial is the center of the search space, as in Ax."""
+    """The first trial is the center of the search space, as in Ax, if that fits the share of the
+    budget."""
 
     kernel: str = "matern"
-    """Kernel of the objective's model where hyperparameters are fitted: one of ``KERNELS``."""
+    """Kernel of the objective's model, if that is fitted: ``"matern"`` (``MaternGP``), or
+    ``"squared_exponential"``, which is Ax's default."""
 
     def __post_init__(self) -> None:
         check_fields(self, initialize_with_center=boolean)
@@ -158,7 +169,7 @@ class CostAware(PricedMethod):
             )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Gittins(CostAware):
     """The Pandora's Box Gittins index (PBGI), and with a decaying lambda PBGI-D.
 
@@ -179,20 +190,19 @@ class Gittins(CostAware):
     acquisition: ClassVar[str] = GITTINS  # type: ignore[misc]
 
     decay: GittinsDecay | None = None
-    """Decay of lambda over the run, in standard deviations of the outcomes per mean cost of a
-    trial. ``GittinsDecay()`` if neither ``lmbda`` nor a budget is given."""
+    """Decay of lambda when no trial is worth its cost, not together with ``lmbda``. Its numbers are
+    in standard deviations of the outcomes so far per mean cost of the trials so far, so that they
+    do not depend on units. ``GittinsDecay()`` if neither ``lmbda`` nor a budget is given."""
+
+    # The defaults of the paper.
 
     initialize_with_center: bool = False
-    """True if the first trial is the center of the search space."""
 
-    winsorize: bool = field(default=False, kw_only=True)
-    """True to clip bad outliers of the objective before the model is fitted."""
+    winsorize: bool = False
 
-    cost_model: CostKind = field(default="gp", kw_only=True)
-    """Model of a cost that is learned: one of ``COST_MODELS``."""
+    cost_model: CostKind = "gp"
 
-    initial_share: float | None = field(default=None, kw_only=True)
-    """Largest share of the budget for the initial design; None: the design ignores costs."""
+    initial_share: float | None = None
 
     def __post_init__(self) -> None:
         instance_of(self.decay, "decay", GittinsDecay | None, "a GittinsDecay, or None")

@@ -65,7 +65,7 @@ NUM_STARTS = 1024
 ``ALL_POINTS``."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CostlyFeedback(CostedMethod):
     """Upper confidence bounds of a drifting objective, with a rule for measurements.
 
@@ -83,23 +83,41 @@ class CostlyFeedback(CostedMethod):
 
     sees_time: ClassVar[bool] = True
 
-    rule: FeedbackRule | None = None
-    """Rule that decides on measurements; None: ``default_rule`` for a given or learned forgetting
-    rate."""
-
-    beta: float | LogarithmicBeta | None = None
-    """Weight of the upper confidence bound ``mean + sqrt(beta) * sd``, or its schedule over the
-    trials, of which the first is trial 1; None: ``LogarithmicBeta()``."""
-
-    cost: CostArgument = field(default=1.0, kw_only=True)
-    """Cost of a measurement, without a switching cost; the name of a metric if it is learned from
-    the trials that were measured."""
-
-    time: str | None = None
-    """Metric in which the time of each trial is reported; None: time is the trial's index."""
+    rule: FeedbackRule | None = field(default=None, kw_only=False)
+    """Rule that decides on a measurement: ``MeasurementRule``, ``LCBUCBRule``, ``BernoulliRule``,
+    ``MixedRule`` or ``FullFeedback``. A larger ``kappa`` of a ``MeasurementRule`` measures more.
+    None: ``MeasurementRule()`` if the forgetting rate is given, else
+    ``MixedRule(MeasurementRule(), lower=0.1, upper=1.0)``. The latter measures at least a tenth of
+    the trials, without which a drift could not be learned."""
 
     forgetting: float | None = None
-    """The forgetting rate per unit of time, in (0, 1); None: fitted, or given with the model."""
+    """Forgetting rate per unit of time, strictly between 0 and 1: values of the objective at a time
+    difference ``D`` have the correlation ``(1 - forgetting) ** (D / 2)``. None: learned with the
+    other hyperparameters, or given with the model."""
+
+    beta: float | LogarithmicBeta | None = None
+    """Weight of the upper confidence bound ``mean + sqrt(beta) * sd``: a number >= 0, or a schedule
+    that grows with the trials, of which the first is trial 1. None: ``LogarithmicBeta()``."""
+
+    cost: CostArgument = 1.0
+    """Cost of a measurement, in a unit of your own: a number, a value object such as
+    ``AffineCost({"epochs": 2.5})``, a function of the parameterization, or the name of the metric
+    in which the cost of each measured trial is reported, from which it is learned; no
+    ``SwitchingCost``. The cost at the settings of a trial decides whether a measurement can be
+    paid. If it cannot be paid at the largest upper confidence bound, the trial is at the best
+    posterior mean. A learned cost is unknown until the first report: then anything that is left of
+    the budget pays for it."""
+
+    budget: float | None = None
+    """Largest total cost of all measurements; None for no limit. If no measurement is affordable,
+    trials go on without one, at the best posterior mean."""
+
+    time: str | None = None
+    """Time of a trial. None: its index. Otherwise the name of a tracking metric under which the
+    time of each trial is reported, in a unit of your own, also for trials that were not measured:
+    ``complete_trial(client, i, {"hours": 3.5})``. It has to increase: hours since the start, not
+    hours left. The time of the next trial is predicted as that of the last report plus the median
+    step between reports."""
 
     def __post_init__(self) -> None:
         expected = (

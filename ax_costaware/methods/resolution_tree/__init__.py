@@ -12,7 +12,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from typing import Any, ClassVar, TypeGuard
@@ -55,20 +55,23 @@ class TreeSearch(AverageQueries):
 
     label: ClassVar[str] = "ResolutionTree"
 
-    max_level: int
-    """The finest level; the root, the whole space, is level 0."""
+    max_level: int = field(kw_only=False)
+    """The finest level, at least 1; the root, the whole space, is level 0."""
 
-    splits: int | tuple[int, ...] = 2
-    """Number of parts of a cell along every column, or along each one."""
+    splits: int | Sequence[int] = 2
+    """Number of parts of a cell along every parameter, or along each one."""
 
-    costs: tuple[float, ...] | None = None
-    """Cost of measuring a cell of each level; None: ``0.5 (level + 1)``."""
+    costs: Sequence[float] | None = None
+    """Cost of a cell of each level, from level 0 to ``max_level``; None: ``0.5 (level + 1)``."""
 
-    noise_sd: tuple[float, ...] | float | None = None
-    """Standard deviation of the noise of a measurement, by level or for all; None: fitted."""
+    noise: Sequence[float] | float | None = None
+    """Standard deviation of the noise of a measurement, one for each level or one for all; None:
+    fitted, or that of ``hyperparameters``. Reported standard errors of outcomes replace it."""
 
     initial_trials: int | None = None  # type: ignore[assignment]
-    """Number of initial cells, the coarsest first; None: the whole space and those of level 1."""
+    """Cells that are measured before the model decides, the coarsest first. None: the whole space
+    and the cells of level 1. With 0 the model decides from the first outcome on, also that of an
+    attached trial."""
 
     def __post_init__(self) -> None:
         self.check_costs_of(TreeSearch, "costs, by the level,", "trial_costs")
@@ -87,7 +90,7 @@ class TreeSearch(AverageQueries):
                 raise InputError(
                     f"target_parameters has the name {LEVEL!r}, which is that of the level."
                 )
-        for name in ("splits", "costs", "noise_sd"):
+        for name in ("splits", "costs", "noise"):
             value = getattr(self, name)
             if hasattr(value, "tolist"):
                 value = value.tolist()
@@ -95,7 +98,7 @@ class TreeSearch(AverageQueries):
                 set_fields(self, **{name: tuple(value)})
         noise = self.tree.noise
         if isinstance(noise, tuple) and min(noise) <= 0:
-            raise InputError(f"noise={self.noise_sd!r}: expected numbers > 0.")
+            raise InputError(f"noise={self.noise!r}: expected numbers > 0.")
         if by_default:
             set_fields(self, initial_trials=1 + self.tree.num_children)
 
@@ -109,7 +112,7 @@ class TreeSearch(AverageQueries):
             self.max_level,
             splits=self.splits,
             costs=self.costs,
-            noise=self.noise_sd,
+            noise=self.noise,
         )
 
     @cached_property
@@ -123,7 +126,7 @@ class TreeSearch(AverageQueries):
         )
 
     @property
-    def noise(self) -> Callable[[Tensor], Tensor] | None:
+    def noise_variance(self) -> Callable[[Tensor], Tensor] | None:
         """Variance of the observation noise at queries ``n x p`` in raw units; None: fitted."""
         deviations = self.tree.noise
         if not isinstance(deviations, tuple):

@@ -83,14 +83,14 @@ class ResolutionTree:
     max_level: int
     """The finest level; its cells are not split, and may be measured repeatedly."""
 
-    splits: tuple[int, ...] | int = 2
+    splits: Sequence[int] | int = 2
     """Number of parts of a cell along every column, or ``d`` numbers."""
 
-    costs: tuple[float, ...] | None = None
+    costs: Sequence[float] | None = None
     """Cost of measuring a cell of each level from 0 to ``max_level``; by default
     ``0.5 (level + 1)``, that of the paper."""
 
-    noise: tuple[float, ...] | float | None = None
+    noise: Sequence[float] | float | None = None
     """Standard deviation of the noise of a measurement, by level or for all; None if unknown."""
 
     def __post_init__(self) -> None:
