@@ -37,6 +37,7 @@ from ax_costaware.methods import (
     LargestValuePerCost,
     LogarithmicBeta,
     Method,
+    StandardizedPrice,
     TheoreticalBeta,
     UnknownCosts,
 )
@@ -125,6 +126,7 @@ __all__ = [
     "ReportedMetric",
     "SimulationRunner",
     "SkippingMetric",
+    "StandardizedPrice",
     "SubmititRunner",
     "SwitchingCost",
     "TableCost",

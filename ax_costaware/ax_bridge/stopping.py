@@ -30,6 +30,7 @@ from ax_costaware.methods.cost_aware import CostAware, Gittins, StopRule
 from ax_costaware.methods.cost_aware.assessment import Assessment, assess
 from ax_costaware.methods.cost_aware.rules import GittinsStop
 from ax_costaware.methods.costed import CostArgument, NothingToLearnFrom
+from ax_costaware.methods.priced import StandardizedPrice
 
 
 @ax_errors()
@@ -70,7 +71,7 @@ def assess_experiment(experiment: Experiment, method: CostAware, model: ModelOpt
 
 def method_to_check(
     cost: CostArgument,
-    lmbda: float | None,
+    lmbda: float | StandardizedPrice | None,
     budget: float | None,
     rule: StopRule | None = None,
     **settings: Any,
@@ -130,7 +131,7 @@ class GittinsStoppingStrategy(BaseGlobalStoppingStrategy):
     """
 
     cost: CostArgument
-    lmbda: float | None = None
+    lmbda: float | StandardizedPrice | None = None
     budget: float | None = None
     rule: StopRule | None = None
     surrogate_spec: SurrogateSpec | FixedHyperparameters | None = None

@@ -62,6 +62,7 @@ VALUE_OBJECTS: tuple[type, ...] = (
     methods.LogarithmicBeta,
     methods.MixedRule,
     methods.MeasurementRule,
+    methods.StandardizedPrice,
     methods.TheoreticalBeta,
     methods.UnknownCosts,
     costs.AffineCost,

@@ -40,6 +40,7 @@ from ax_costaware.methods.costly_feedback.rules import (
     Rivals,
 )
 from ax_costaware.methods.fidelity import MultiFidelity
+from ax_costaware.methods.priced import StandardizedPrice
 from ax_costaware.methods.resolution_tree import TreeSearch
 from ax_costaware.methods.resolution_tree.tree import Cell, ResolutionTree
 
@@ -79,6 +80,7 @@ __all__ = [
     "ResetEvery",
     "ResolutionTree",
     "Rivals",
+    "StandardizedPrice",
     "TheoreticalBeta",
     "TreeSearch",
     "UnknownCosts",

@@ -5,7 +5,7 @@ simulation. The goal is the best outcome at the fidelities' target values. A tri
 fidelities has the value of what it reveals about the target, see
 ``acquisition/target_fidelity.py``. The model learns how strongly other fidelities are correlated
 with the target, see ``models/fidelity_gp.py``. Costs and the budget are in the user's own unit of
-cost; ``lmbda`` is in raw units of the objective per unit of cost.
+cost; ``lmbda`` is in raw units of the objective per unit of cost, or a ``StandardizedPrice``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from ax_costaware.methods.continuations import (
 )
 from ax_costaware.methods.cost_aware.rules import ImprovementPerCostStop
 from ax_costaware.methods.cost_aware.search import Search, ignoring_line_search_failures
-from ax_costaware.methods.priced import PricedMethod
+from ax_costaware.methods.priced import PricedMethod, StandardizedPrice
 from ax_costaware.models import FidelityGP, FunctionalPosterior
 from ax_costaware.space.parameters import Fixed, Row, Value, takes
 from ax_costaware.space.space import Space
@@ -71,7 +71,7 @@ class MultiFidelity(PricedMethod):
     ``{"epochs": 100}``. They are ranges, on any scale, or choices, ordered or not. A trial at the
     target may cost more than ``max_trial_cost``."""
 
-    lmbda: float | None = None
+    lmbda: float | StandardizedPrice | None = None
     """Value of one unit of cost, in units of the objective. If no trial has an expected gain at the
     target above the price of its cost, the run ends. None: only the budget ends a run."""
 
@@ -262,9 +262,10 @@ class MultiFidelity(PricedMethod):
         # With ``known`` points the decision is made again because the first one would have
         # repeated a pending trial; the rule was applied then.
         is_asked = bool(problem.earlier_in_batch) or not problem.known
-        if self.lmbda is not None and best is not None and is_asked:
+        price = self.given_lambda(problem)
+        if price is not None and best is not None and is_asked:
             log_gain = found.value + math.log(problem.scale.unit)
-            stops, reason = ImprovementPerCostStop().decide(log_gain, self.lmbda)
+            stops, reason = ImprovementPerCostStop().decide(log_gain, price)
             if stops:
                 return replace(self._stop(search, reason), is_final=False)
         return self._decision(search, acquisition, found, incumbent)
@@ -342,7 +343,7 @@ class MultiFidelity(PricedMethod):
                 "standard_deviation": variance**0.5,
                 "incumbent": problem.scale.from_model(incumbent.value),
                 "incumbent_trial": trial,
-                "lambda": self.lmbda,
+                "lambda": self.given_lambda(problem),
                 **probabilities,
                 **search.budget_state.record(),
             },

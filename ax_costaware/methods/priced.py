@@ -1,7 +1,7 @@
 """Base of the methods that compare the value of a trial with its cost.
 
 Costs and the budget are in the user's own unit of cost; ``lmbda`` is in raw units of the objective
-per unit of cost.
+per unit of cost, or a ``StandardizedPrice``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ax_costaware.argument_checks import (
     check_fields,
     number_where,
     one_of,
+    positive_number,
     positive_number_or_none,
 )
 from ax_costaware.core.account import expected_costs, ledger_of
@@ -37,6 +38,25 @@ _MIN_OUTCOMES = 3
 """Least number of outcomes before an initial design ends because it has spent its share."""
 
 
+@dataclass(frozen=True)
+class StandardizedPrice:
+    """Price of a unit of cost in standardized units of the objective.
+
+    That unit is the standard deviation of the outcomes so far if hyperparameters are fitted, and
+    the prior standard deviation if they are given. The price of PBGI in Xie et al. 2024 is
+    ``StandardizedPrice(1e-4)``.
+
+    Raises:
+        InputError: Unless ``value`` is a finite number > 0.
+    """
+
+    value: float
+    """Value of one unit of cost, in standardized units."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, value=positive_number)
+
+
 @dataclass(frozen=True, kw_only=True)
 class PricedMethod(CostedMethod):
     """Base of the methods that compare the value of a trial with its cost, declared or learned.
@@ -51,9 +71,9 @@ class PricedMethod(CostedMethod):
 
     cost: CostArgument = field(kw_only=False)
 
-    lmbda: float | None = None
-    """Value of one unit of cost, in units of the objective: the improvement that is worth one unit.
-    None: only the budget ends a run."""
+    lmbda: float | StandardizedPrice | None = None
+    """Value of one unit of cost, in units of the objective: the improvement that is worth one unit;
+    or a ``StandardizedPrice``. None: only the budget ends a run."""
 
     initial_share: float | None = 0.2
     """Largest share of the budget for the initial trials; None: the design ignores costs.
@@ -68,8 +88,13 @@ class PricedMethod(CostedMethod):
 
     def __post_init__(self) -> None:
         one_of(self.learn_failures, "learn_failures", (False, True, "abandoned"))
-        check_fields(self, lmbda=positive_number_or_none, initial_share=_share_or_none)
+        check_fields(self, lmbda=_price_or_none, initial_share=_share_or_none)
         super().__post_init__()
+
+    def given_lambda(self, problem: Problem) -> float | None:
+        """Return ``lmbda`` in units of the objective per unit of cost; None if it is not given."""
+        price = self.lmbda
+        return price.value * problem.scale.unit if isinstance(price, StandardizedPrice) else price
 
     def largest_cost(self, problem: Problem, initial: bool) -> float | None:
         """Return the largest charge so far or, for declared costs, over the space."""
@@ -141,6 +166,10 @@ class PricedMethod(CostedMethod):
 
 def _measured(problem: Problem) -> list[PastTrial]:
     return [t for t in problem.trials if t.is_completed and t.outcome is not None]
+
+
+def _price_or_none(value: Any, name: str) -> float | StandardizedPrice | None:
+    return value if isinstance(value, StandardizedPrice) else positive_number_or_none(value, name)
 
 
 def _share_or_none(value: Any, name: str) -> float | None:

@@ -21,7 +21,7 @@ from ax_costaware.ax_bridge.surrogates import model_of
 from ax_costaware.core import FixedHyperparameters
 from ax_costaware.core.problem import feasibility_text
 from ax_costaware.display import display_number, display_values
-from ax_costaware.methods import CostAware
+from ax_costaware.methods import CostAware, StandardizedPrice
 from ax_costaware.methods.cost_aware import StopRule
 from ax_costaware.methods.costed import CostArgument
 
@@ -81,7 +81,7 @@ class StopAssessment:
 def should_stop(
     client: SessionClient,
     cost: CostArgument | None = None,
-    lmbda: float | None = None,
+    lmbda: float | StandardizedPrice | None = None,
     budget: float | None = None,
     surrogate_spec: SurrogateSpec | FixedHyperparameters | None = None,
     seed: int | None = None,

@@ -18,6 +18,7 @@ from ax_costaware import (
     FunctionRunner,
     GittinsDecay,
     ProductCost,
+    StandardizedPrice,
     SwitchingCost,
     complete_trial,
     query,
@@ -76,8 +77,9 @@ def test_next_decision_after_reload_is_the_same(
         _run("again", tmp_path, 4, budget=40.0, acquisition="log_ei_cost_cooling"),
         _run("learned", tmp_path, 6, cost="hours", decay=GittinsDecay(3.0)),
         _run("sum", tmp_path, 2, budget=60.0, cost=SwitchingCost({"x1": 0.1}, SUM)),
+        _run("scaled", tmp_path, 2, lmbda=StandardizedPrice(1e-4), acquisition="gittins"),
     ]
-    held, again, learned, added = (run.decisions for run in runs)
+    held, again, learned, added, _ = (run.decisions for run in runs)
     paid = added[-1]["record"]
     assert paid["expected_cost"] - paid["switching_cost"] == pytest.approx(SUM.at(added[-1]["arm"]))
     assert len({d["record"]["decision"]["lambda"] for d in held[2:]}) == 1

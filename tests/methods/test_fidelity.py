@@ -18,7 +18,7 @@ from ax_costaware.core.problem import Pending, Problem
 from ax_costaware.core.simulation import Outcome
 from ax_costaware.costs.cost import AffineCost, TableCost
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods import MultiFidelity
+from ax_costaware.methods import MultiFidelity, StandardizedPrice
 from ax_costaware.methods.fidelity import AT_TARGET, ELSEWHERE
 from ax_costaware.space import Choice, Fixed, Range, Space
 
@@ -148,8 +148,9 @@ def test_a_price_ends_the_run(minimize: bool) -> None:
     stop = found.ask()
     assert isinstance(stop, Stop)
     assert "not above the price of 0.01" in stop.reason
-    dear = simulate(replace(method, lmbda=10.0), SPACE, run, 60, minimize=minimize)
-    assert len(dear.trials) == method.initial_trials
+    for price in (10.0, StandardizedPrice(100.0)):
+        dear = simulate(replace(method, lmbda=price), SPACE, run, 60, minimize=minimize)
+        assert len(dear.trials) == method.initial_trials
 
 
 @pytest.mark.usefixtures("full_searches")

@@ -13,6 +13,7 @@ from ax_costaware import (
     GittinsDecay,
     GittinsStop,
     GittinsStoppingStrategy,
+    StandardizedPrice,
     complete_trial,
     should_stop,
     spending,
@@ -115,6 +116,8 @@ def test_a_price_may_be_tried() -> None:
         run_trials(client, 4)
         assert should_stop(client, lmbda=1e-6).lmbda == 1e-6
         assert not should_stop(client, lmbda=1e-6).stop
+        scaled = should_stop(client, lmbda=StandardizedPrice(1e-6))
+        assert scaled.lmbda == pytest.approx(1e-6 * SURROGATE.outputscale**0.5)
     assert should_stop(ruled).stop
     assert should_stop(ruled).lmbda == 5.0
     assert not should_stop(decaying).stop

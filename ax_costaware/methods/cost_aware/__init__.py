@@ -5,7 +5,7 @@ default, since it leaves users better off over the panel of ``benchmarks/panel.p
 the method of Xie et al. 2024, "Cost-aware Bayesian Optimization via the Pandora's Box Gittins
 Index" (NeurIPS): the index, its decaying price (PBGI-D), and a quasi-random design that ignores
 costs. Both accept its stopping rules. Costs and the budget are in the user's own unit of cost;
-``lmbda`` is in raw units of the objective per unit of cost.
+``lmbda`` is in raw units of the objective per unit of cost, or a ``StandardizedPrice``.
 
 Modules: ``assessment`` makes a decision, ``search`` maximizes over affordable points, ``prices``
 finds lambda, ``rules`` has the stopping rules and the decay on plain numbers.
@@ -26,7 +26,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods.cost_aware.assessment import assess
 from ax_costaware.methods.cost_aware.rules import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.methods.cost_aware.search import GITTINS, PER_COST
-from ax_costaware.methods.priced import PricedMethod
+from ax_costaware.methods.priced import PricedMethod, StandardizedPrice
 from ax_costaware.models.log_normal_cost import CostKind
 from ax_costaware.models.matern_gp import MaternGP
 from ax_costaware.space.parameters import Row
@@ -58,9 +58,9 @@ class CostAware(PricedMethod):
     acquisitions: ClassVar[tuple[str, ...]] = ACQUISITIONS
     """Values that ``acquisition`` may have."""
 
-    lmbda: float | None = None
-    """Value of one unit of cost, in units of the objective: the improvement that is worth one unit.
-    None: lambda is solved from the budget, or decays without one."""
+    lmbda: float | StandardizedPrice | None = None
+    """Value of one unit of cost, in units of the objective: the improvement that is worth one unit;
+    or a ``StandardizedPrice``. None: lambda is solved from the budget, or decays without one."""
 
     stop: bool | StopRule | None = None
     """Stopping rule before the budget is used up.
@@ -190,9 +190,8 @@ class Gittins(CostAware):
     acquisition: ClassVar[str] = GITTINS  # type: ignore[misc]
 
     decay: GittinsDecay | None = None
-    """Decay of lambda when no trial is worth its cost, not together with ``lmbda``. Its numbers are
-    in standard deviations of the outcomes so far per mean cost of the trials so far, so that they
-    do not depend on units. ``GittinsDecay()`` if neither ``lmbda`` nor a budget is given."""
+    """Decay of lambda when no trial is worth its cost, not together with ``lmbda``.
+    ``GittinsDecay()`` if neither ``lmbda`` nor a budget is given."""
 
     # The defaults of the paper.
 

@@ -174,14 +174,12 @@ def assess(method: CostAware, problem: Problem, rule: StopRule | None) -> Assess
             compared = scale.from_model(rule_index), rule.price(price)
             if stops and rule.lmbda is None and is_provisional(method, problem):
                 stops, reason = False, _PRICE_UNKNOWN
-        if method.acquisition == GITTINS and X_pending is not None and index <= best_f:
-            # Fall back to EI per cost: no index exceeds the incumbent, and the index would select
-            # a pending point again. EI per cost selects the point that is worth its cost up to the
-            # highest lambda.
-            found = search.best(search.improvement(best_f)) or found
-            index = index_at(found.point, price)
-        elif method.acquisition == GITTINS and search.repeats_exactly(found.point):
-            # A value that is known without noise would be observed again and again.
+        if method.acquisition == GITTINS and (
+            (X_pending is not None and index <= best_f) or search.repeats_exactly(found.point)
+        ):
+            # The index would select a point again: a pending one, since no index exceeds the
+            # incumbent, or one whose value is known without noise. Fall back to EI per cost, which
+            # selects the point that is worth its cost up to the highest lambda.
             found = search.maximize_improvement_per_cost(best_f)[1] or found
             index = index_at(found.point, price)
     except SpaceExhausted:

@@ -3,8 +3,8 @@
 It has one of three sources:
 
 - ``"given"``: the argument ``lmbda``.
-- ``"decay"``: PBGI-D. A relative lambda, in standard deviations of the outcomes per mean cost of a
-  trial, so that it does not depend on units.
+- ``"decay"``: PBGI-D. A relative lambda, in standardized units per mean cost of a trial, so that it
+  does not depend on units; or per unit of cost, as in the paper.
 - ``"budget"``: the price at which the Gittins policy is expected to spend the rest of the budget
   (the dual of theorem 2 in Xie et al. 2024), on a finite set of points that are taken as
   independent boxes.
@@ -46,10 +46,12 @@ def lambda_in_force(search: Search[CostAware], relative: float | None, incumbent
         incumbent: Value of the incumbent, on the scale of the model.
     """
     method, state = search.method, search.budget_state
-    if method.lmbda is not None:
-        return method.lmbda
-    if relative is not None:
-        return relative * _scale(search)
+    given = method.given_lambda(search.problem)
+    if given is not None:
+        return given
+    if relative is not None and method.decay is not None:
+        mean_cost = _mean_cost(search) if method.decay.per_mean_cost else 1.0
+        return relative * search.problem.scale.unit / mean_cost
     held = _held_lambda(search)
     if held is not None:
         return held
@@ -90,13 +92,9 @@ def relative_lambda(method: CostAware, problem: Problem) -> float | None:
     return min([initial, *(float(d["next_relative_lambda"]) for d in past[begun:])])
 
 
-def _scale(search: Search[CostAware]) -> float:
-    """Return the standard deviation of the outcomes per mean cost of the trials so far."""
+def _mean_cost(search: Search[CostAware]) -> float:
+    """Return the mean cost of the trials so far."""
     method, problem = search.method, search.problem
-    outcomes = [t.outcome for t in problem.observed if t.outcome is not None]
-    spread = statistics.stdev(outcomes) if len(outcomes) > 1 else 0.0
-    if not spread > 0:
-        spread = problem.scale.unit * float(_representative_points(search)[1].max())
     if method.cost_metric is not None:
         costs = [t.reported_cost for t in problem.trials if t.reported_cost is not None]
     else:
@@ -107,7 +105,7 @@ def _scale(search: Search[CostAware]) -> float:
             for t, change in zip(problem.trials, changes, strict=True)
             if t.is_observed
         ]
-    return spread / statistics.fmean(costs)
+    return statistics.fmean(costs)
 
 
 def _representative_points(search: Search[CostAware]) -> tuple[Tensor, Tensor, Tensor]:

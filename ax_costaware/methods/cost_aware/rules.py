@@ -14,6 +14,7 @@ import sys
 from dataclasses import dataclass
 
 from ax_costaware.argument_checks import (
+    boolean,
     check_fields,
     finite_number,
     number_above_one,
@@ -26,9 +27,10 @@ from ax_costaware.argument_checks import (
 class GittinsDecay:
     """Price of a unit of cost that is divided by ``factor`` whenever no trial is worth its cost.
 
-    The decay of PBGI-D, which spends a budget without a given value of a unit of cost. In the paper
-    prices are in standard deviations of the outcomes per unit of cost; those of
-    ``gittins_strategy`` are per mean cost of a trial, so that the unit of cost does not matter.
+    The decay of PBGI-D, which spends a budget without a given value of a unit of cost. Its prices
+    are in standardized units of the objective, as a ``StandardizedPrice``, per mean cost of a
+    trial: then the unit of cost does not matter. That of the paper is
+    ``GittinsDecay(per_mean_cost=False)``.
 
     Raises:
         InputError: Unless ``initial`` and ``factor`` are finite, ``initial > 0`` and
@@ -41,8 +43,11 @@ class GittinsDecay:
     factor: float = 2.0
     """Divisor of the price at each decay."""
 
+    per_mean_cost: bool = True
+    """True if prices are per mean cost of the trials so far; False if per unit of cost."""
+
     def __post_init__(self) -> None:
-        check_fields(self, initial=positive_number, factor=number_above_one)
+        check_fields(self, initial=positive_number, factor=number_above_one, per_mean_cost=boolean)
 
     def after(self, lmbda: float, index: float, incumbent: float) -> float:
         """Return the price of the next decision.

@@ -131,7 +131,7 @@ def test_reasons_say_the_numbers() -> None:
 
 def test_equality_and_repr() -> None:
     assert GittinsDecay() == GittinsDecay(np.float64(0.1), 2)
-    assert repr(GittinsDecay(1)) == "GittinsDecay(initial=1.0, factor=2.0)"
+    assert repr(GittinsDecay(1)) == "GittinsDecay(initial=1.0, factor=2.0, per_mean_cost=True)"
     assert GittinsStop(np.float32(2)) == GittinsStop(2.0)
     assert repr(GittinsStop()) == "GittinsStop(lmbda=None)"
     assert repr(ImprovementPerCostStop(1)) == "ImprovementPerCostStop(lmbda=1.0)"
