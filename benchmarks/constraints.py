@@ -46,7 +46,7 @@ from ax_costaware.methods import CostAware, Gittins, Method
 from ax_costaware.space import Range, Space
 
 RATIO = 30.0
-"""The dearest trial's cost by the cheapest one's."""
+"""The most expensive trial's cost by the cheapest one's."""
 
 LEVELS = (0.25, 0.5, 0.75, 1.0)
 """Parts of the budget at which a run is looked at."""

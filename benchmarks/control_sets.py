@@ -149,7 +149,7 @@ class Truth:
         return self.problem.function(points) @ (self.weights[:_FEW] / self.weights[:_FEW].sum())
 
     def _controls_all(self, columns: Sequence[int]) -> bool:
-        """Whether nothing that matters is left to chance."""
+        """True if every input that matters is controlled."""
         return (self.problem.relevant or frozenset(range(self.problem.dim))) <= set(columns)
 
 

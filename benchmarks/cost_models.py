@@ -42,7 +42,7 @@ class Errors(NamedTuple):
 
     root_mean_square: float
     log_loss: float
-    twice_as_dear: float
+    twice_as_expensive: float
     cpu_s: float
 
 
@@ -67,9 +67,9 @@ def judge(cell: Cell, kind: CostKind, number: int, seed: int) -> Errors:
     mean, variance = model.log_moments(at)
     true = cell.cost(at).log()
     density = -0.5 * ((true - mean).square() / variance + (2 * math.pi * variance).log())
-    dear = (true > mean + 0.5 * variance + math.log(2)).double()
+    expensive = (true > mean + 0.5 * variance + math.log(2)).double()
     error = (true - mean).square().mean().sqrt()
-    return Errors(float(error), -float(density.mean()), float(dear.mean()), cpu)
+    return Errors(float(error), -float(density.mean()), float(expensive.mean()), cpu)
 
 
 def judge_choices(factor: float, number: int, shared: bool, seed: int) -> list[float]:
@@ -133,7 +133,7 @@ def main() -> None:
         (RESULTS / "cost_models_choices.md").write_text(text + "\n")
         return
     cells = [c for c in CELLS.values() if c.learned and not c.name.startswith(("noisy", "mixed"))]
-    heads = ["error", "log loss", "twice as dear", "CPU s"]
+    heads = ["error", "log loss", "twice as expensive", "CPU s"]
     lines = [
         "| cell | law | costs | " + " | ".join(f"{k}: {h}" for h in heads for k in KINDS) + " |",
         "|---" * (3 + len(heads) * len(KINDS)) + "|",

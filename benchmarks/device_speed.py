@@ -3,7 +3,7 @@
 Four methods decide in the plain loop on Hartmann's function of three inputs, on the CPU with one
 thread and on a GPU if torch finds one. Two times are taken, since a user waits for both: to fit the
 model, where the method's hyperparameters are not given, and then to decide, which has the model's
-factor to make first. Both end with numbers on the CPU, so that nothing is left under way on a GPU.
+factor to make first. Both end with numbers on the CPU, so that a GPU has finished.
 Each is the mean of several states, after a small one that warms the device up.
 
     python benchmarks/device_speed.py                  # 100, 300, 1000 and 3000 trials

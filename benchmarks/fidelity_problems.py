@@ -1,6 +1,6 @@
 """The problems of ``fidelity.py``: functions of inputs and fidelities, with costs and budgets.
 
-The augmented functions of BoTorch; Branin's function with a coarse and a middling simulation whose
+The augmented functions of BoTorch; Branin's function with a coarse and a medium simulation whose
 bias is as large as the function and points to the wrong hill; and a measured table of learning
 curves, which ``fidelity_tables.py`` makes. By these the method's settings were chosen; the
 functions of Currin and Park, with the approximations of Xiong, Qian and Wu 2013, "Sequential Design

@@ -4,7 +4,7 @@ The same function, noise, costs and space, without Ax: "plain Ax" is its model a
 function in the same loop. What is measured is the true accuracy of the trial with the best
 posterior mean, once the budget is used up or the method has stopped. Beside it are two examples in
 which little is to be gained by counting costs: the center of the search space, with which both
-begin, is the best trial; or the best trial is the dearest.
+begin, is the best trial; or the best trial is the most expensive.
 
     python benchmarks/first_example.py --seeds 16
     python benchmarks/first_example.py --example epochs
@@ -96,7 +96,7 @@ EXAMPLES = {
         (150.0, 300.0, 600.0),
     ),
 }
-"""The README's example, one whose best trial is the center, and one whose best is the dearest."""
+"""The README's example, and others whose best trial is the center, or the most expensive."""
 
 
 class Task(NamedTuple):

@@ -16,7 +16,7 @@ Initial trials are charged. Regret is that of ``recommend(client)``, by the true
 once the trials that have ended cost some part of the budget, or at some time. Also kept of every
 decision: how many trials were pending, and how far it is from the closest of its control set (root
 mean squared difference of the controlled inputs on the unit cube). Two pending trials at one point
-are one too many where all inputs are controlled; what is left to chance differs between them.
+are one too many where all inputs are controlled; the uncontrolled inputs differ between them.
 
     python benchmarks/in_flight.py --methods gittins --seeds 8
     python benchmarks/in_flight.py --tables         # all that was run, as Markdown

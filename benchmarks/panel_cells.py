@@ -58,7 +58,7 @@ class Cell:
     """How costs lie: one of ``LAWS``, or ``"measured"`` for a table's own."""
 
     ratio: float = 1.0
-    """The dearest trial's cost by the cheapest one's."""
+    """The most expensive trial's cost by the cheapest one's."""
 
     learned: bool = False
     """Whether costs have to be learned."""
@@ -296,8 +296,9 @@ LAWS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "falling": _from_optimum,
     "unrelated": lambda X, _: 0.5 + 0.5 * torch.sin(5 * X[:, 0] + 1) * torch.cos(3 * X[:, 1]),
 }
-"""Part of the logarithm of ``ratio``, from points and the best point: dear at the optimum's end of
-an input, cheap there, the mean of all inputs, rising towards the optimum, falling, or neither."""
+"""Part of the logarithm of ``ratio``, from points and the best point: expensive at the optimum's
+end of an input, cheap there, the mean of all inputs, rising towards the optimum, falling, or none
+of these."""
 
 
 CELLS = {

@@ -69,7 +69,7 @@ class SetCell:
     """Whether costs are declared; else they are learned, and random."""
 
     variance: float = 0.02
-    """Variance of an input that is left to chance."""
+    """Variance of an uncontrolled input."""
 
     confirms: bool = False
     """Whether the cell was kept aside while defaults were chosen."""
@@ -81,7 +81,7 @@ class SetCell:
 
     @property
     def law(self) -> TruncatedNormal:
-        """The law of every input that is left to chance."""
+        """The law of every input that is not controlled."""
         (law, *_) = self.objective.marginals(self.variance)
         return law
 
@@ -226,9 +226,9 @@ def simulate(cell: SetCell, name: str, seed: int) -> dict[str, Any]:
     for simulation, _, before, charge in trials(cell, name, seed):
         spent = before + charge
         while levels and spent > levels[0] * cell.budget * (1 + 1e-9):
-            values.append(in_hand(cell, simulation))
+            values.append(incumbent_of(cell, simulation))
             levels.pop(0)
-    final = in_hand(cell, simulation)
+    final = incumbent_of(cell, simulation)
     values += [final] * len(levels)
     return {
         "values": [round((value - cell.best) / cell.spread, 6) for value in values],
@@ -238,7 +238,7 @@ def simulate(cell: SetCell, name: str, seed: int) -> dict[str, Any]:
     }
 
 
-def in_hand(cell: SetCell, simulation: Simulation) -> float:
+def incumbent_of(cell: SetCell, simulation: Simulation) -> float:
     """The true expectation of what is recommended; of the middle before there is a model."""
     if len(simulation.trials) < 2:
         return cell.value(Best({f"x{i}": 0.5 for i in range(cell.objective.dim)}, 0.0, 0.0))

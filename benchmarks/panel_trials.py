@@ -234,7 +234,7 @@ VARIANTS: dict[str, ModelOptions | None] = {
     "own variance": ModelOptions("OwnVariance", OwnVariance),
     "power transform": PowerTransformed("power transform"),
 }
-"""As the default was before what is in hand was taken for uncertain; that with another model of
+"""As the default was before it took the incumbent for uncertain; that with another model of
 choices; and without a trend of learned costs, by itself and with another model. In a table only
 where they are asked for."""
 
@@ -250,7 +250,7 @@ def made(name: str, cost: CostArgument, budget: float, seed: int) -> Method:
 
 
 def simulate(cell: Cell, name: str, seed: int) -> dict[str, Any]:
-    """One run: what was in hand at each part of the budget.
+    """One run: the incumbent at each part of the budget.
 
     Returns:
         ``values``: the true value of what would be deployed at each of ``LEVELS`` (-1, that of the
@@ -278,15 +278,15 @@ def simulate(cell: Cell, name: str, seed: int) -> dict[str, Any]:
             charge *= math.exp(LEARNED_SPREAD * noise.standard_normal())
         if spent + charge > cell.mean_costs * (1 + 1e-9):
             break
-        # To see what is in hand takes a fit, where the method itself makes none.
+        # To see the incumbent takes a fit, where the method itself makes none.
         before, after = np.searchsorted(marks, [spent, spent + charge])
         if values and before < after:
-            trace.append((spent, values[_in_hand(simulation)]))
+            trace.append((spent, values[_incumbent(simulation)]))
         spent += charge
         values.append(value)
         simulation.tell(decision, Outcome(outcome, charge))
     if values:
-        trace.append((spent, values[_in_hand(simulation)]))
+        trace.append((spent, values[_incumbent(simulation)]))
     reached = np.searchsorted([step[0] for step in trace], marks, "right") - 1
     return {
         "values": [round(trace[i][1], 6) for i in reached],
@@ -296,7 +296,7 @@ def simulate(cell: Cell, name: str, seed: int) -> dict[str, Any]:
     }
 
 
-def _in_hand(simulation: Simulation) -> int:
+def _incumbent(simulation: Simulation) -> int:
     """The trial with the best posterior mean, or in the initial design the best outcome."""
     problem = simulation.problem()
     if problem.num_initial < simulation.method.initial_trials and all(

@@ -66,7 +66,7 @@ class Problem:
     average: Callable[[list[int], Tensor, Tensor], Callable[[Tensor], Tensor]] | None = None
 
     def marginals(self, variance: float) -> list[TruncatedNormal]:
-        """The law of every input when it is left to chance."""
+        """The law of every input when it is not controlled."""
         marginal = TruncatedNormal.from_variance(0.5, variance, 0.0, 1.0)
         return [marginal] * self.dim
 

@@ -25,7 +25,7 @@ from collections.abc import Iterator
 import averages
 import numpy as np
 from kept_runs import RESULTS, keep, path_of, read, run_all
-from panel_sets import CELLS, in_hand
+from panel_sets import CELLS, incumbent_of
 from panel_sets import trials as trials_of_sets
 
 from ax_costaware.core import Simulation
@@ -58,7 +58,7 @@ def _sets(name: str, seed: int) -> Iterator[Step]:
     cell = CELLS[name]
 
     def regret(simulation: Simulation) -> float:
-        return (cell.best - in_hand(cell, simulation)) / cell.spread
+        return (cell.best - incumbent_of(cell, simulation)) / cell.spread
 
     spent = 0.0
     for simulation, decision, before, charge in trials_of_sets(cell, "default", seed, lmbda=_LEAST):

@@ -1,10 +1,10 @@
 """Switching costs: regret for what was spent in all, where they are counted and where they are not.
 
-Functions of BoTorch on the unit cube, of which one or two inputs are dear to change and the others
-are free. A trial costs 1, and 10 more for each dear input that is set to another value than in the
-trial before. Both methods are the same but for their cost: ``SwitchingCost`` or 1. Both are charged
-for their switching costs. In the last problem a trial leaves the third input to chance, for 1, or
-sets it, too, for 2.
+Functions of BoTorch on the unit cube, of which one or two inputs are expensive to change and the
+others are free. A trial costs 1, and 10 more for each expensive input that is set to another value
+than in the trial before. Both methods are the same but for their cost: ``SwitchingCost`` or 1. Both
+are charged for their switching costs. In the last problem a trial leaves the third input to chance,
+for 1, or sets it, too, for 2.
 
     python benchmarks/switching_costs.py --seeds 20 --processes 1     # resumable
     python benchmarks/switching_costs.py --table                      # of all that was run
@@ -44,7 +44,7 @@ from ax_costaware.space import Choice, Range, Space
 from ax_costaware.space.parameters import Row
 
 CHANGE = 10.0
-"""What it costs to change a dear input, where a trial costs 1 without."""
+"""What it costs to change an expensive input, where a trial costs 1 without."""
 
 BUDGET = 200.0
 """What a run may spend."""
@@ -63,8 +63,8 @@ class Task:
     function: Any
     """BoTorch's function."""
 
-    dear: int
-    """Number of inputs, the first ones, that are dear to change."""
+    num_expensive: int
+    """Number of inputs, the first ones, that are expensive to change."""
 
     has_sets: bool = False
     """Whether a trial may leave the last input to chance."""
@@ -72,7 +72,7 @@ class Task:
     @property
     def switching_cost(self) -> SwitchingCost:
         """Switching costs, which come on top of a trial's cost."""
-        return SwitchingCost({f"x{i}": CHANGE for i in range(self.dear)})
+        return SwitchingCost({f"x{i}": CHANGE for i in range(self.num_expensive)})
 
     @property
     def names(self) -> list[str]:
@@ -121,11 +121,11 @@ def tasks() -> dict[str, Task]:
     """The problems by name."""
     shifted = Ackley(dim=3, bounds=[(-2.0, 3.0), (-3.0, 2.0), (-1.5, 3.5)])
     return {
-        "Branin, 1 of 2 dear": Task(Branin(), 1),
-        "Ackley, 1 of 3 dear": Task(shifted, 1),
-        "Hartmann, 1 of 3 dear": Task(Hartmann(dim=3), 1),
-        "Hartmann, 2 of 6 dear": Task(Hartmann(dim=6), 2),
-        "Hartmann, 1 of 3 dear, control sets": Task(Hartmann(dim=3), 1, has_sets=True),
+        "Branin, 1 of 2 expensive": Task(Branin(), 1),
+        "Ackley, 1 of 3 expensive": Task(shifted, 1),
+        "Hartmann, 1 of 3 expensive": Task(Hartmann(dim=3), 1),
+        "Hartmann, 2 of 6 expensive": Task(Hartmann(dim=6), 2),
+        "Hartmann, 1 of 3 expensive, control sets": Task(Hartmann(dim=3), 1, has_sets=True),
     }
 
 

@@ -33,7 +33,7 @@ class Run:
     """Cost spent, and the true expected margin of what would be deployed then."""
 
     deployed: dict[str, float]
-    """Inputs to set in the end; the others are left to chance."""
+    """Inputs to set in the end; the others are not controlled."""
 
     best_possible: float
     """True margin of the best setting there is."""

@@ -1,4 +1,4 @@
-"""What the demonstration prints: the problem, and what every method found for the same money."""
+"""What the demonstration prints: the problem, and what every method found for the same budget."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Plant:
         return torch.cat(means)
 
     def realize(self, controlled: Mapping[str, float]) -> dict[str, float]:
-        """The inputs of a day: those left to chance are each as on a random day of the table."""
+        """The inputs of a day: the uncontrolled ones are each as on a random day of the table."""
         drawn = {name: float(self._random.choice(MEASURED[name])) for name in INPUTS}
         return drawn | dict(controlled)
 

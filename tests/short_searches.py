@@ -1,6 +1,6 @@
 """Fits and searches that end after two steps, for tests of what happens around them.
 
-A test of storage, of messages or of money does not ask how good a decision is, but needs dozens.
+A test of storage, of messages or of budgets does not ask how good a decision is, but needs dozens.
 Files of such tests say ``pytestmark = pytest.mark.usefixtures("short_searches")``, and a test among
 them that does ask uses ``full_searches``.
 """

@@ -252,19 +252,19 @@ def test_strategy() -> None:
 
 
 @dataclass(frozen=True)
-class Dearest(ControlSetRule):
+class MostExpensive(ControlSetRule):
     """A user's own rule, which nobody registered."""
 
     def decide(self, history: ControlSetHistory, evaluate: Evaluate) -> ControlSetChoice:
-        """Always the dearest control set."""
+        """Always the most expensive control set."""
         index = max(history.affordable_indices(), key=lambda i: history.costs[i])
-        return ControlSetChoice(index, "It is the dearest.", (index,), {})
+        return ControlSetChoice(index, "It is the most expensive.", (index,), {})
 
 
 def test_own_rule_works_and_storing_it_says_why_not(tmp_path: Path) -> None:
     """Saving names the argument, its class, and the way out."""
-    client = make_client(rule=Dearest())
-    with pytest.raises(JSONEncodeError, match=r"rule=Dearest\(\) .*register_value_object"):
+    client = make_client(rule=MostExpensive())
+    with pytest.raises(JSONEncodeError, match=r"rule=MostExpensive\(\) .*register_value_object"):
         client.save_to_json_file(str(tmp_path / "toy.json"))
 
 

@@ -66,7 +66,7 @@ def test_says_when_exploring_takes_the_whole_budget(
 
 @pytest.mark.parametrize("costs", [(1.0, 5.0), (1.0, None), (None, None)])
 @pytest.mark.parametrize("acquisition", ["ucb", "ei", "ts"])
-def test_default_rule_counts_values_from_the_worst_and_improvements_from_what_is_in_hand(
+def test_default_rule_counts_values_from_the_worst_and_improvements_from_the_incumbent(
     costs: tuple[float | None, ...], acquisition: str
 ) -> None:
     sets = [ControlSet(["a"], costs[0]), ControlSet(["a", "b"], costs[1])]

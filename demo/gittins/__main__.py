@@ -15,7 +15,7 @@ from demo.parallel import run_all
 
 BUDGET = 30.0
 LEAST_BUDGET = 5
-"""More than the dearest trial takes."""
+"""More than the most expensive trial takes."""
 
 SEEDS = 2
 OUTPUT = Path("demo_output") / "gittins"

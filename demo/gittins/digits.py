@@ -13,8 +13,8 @@ visible, and a difference of 0.01 means one per cent less error, wherever it is.
 The cost of a trial is the time that its cross-validation, training and scoring, took: CPU seconds
 of this process on one thread (``time.process_time``), measured anew each time. CPU seconds, not
 elapsed ones, because what else the machine does would be charged to the trial otherwise. Costs run
-from 0.04 to 4 s: they grow with epochs and units, and above all with small batches. A dear trial
-is not a good one by itself; with the wrong learning rate it is worse than a cheap one.
+from 0.04 to 4 s: they grow with epochs and units, and above all with small batches. An expensive
+trial is not a good one by itself; with the wrong learning rate it is worse than a cheap one.
 """
 
 from __future__ import annotations

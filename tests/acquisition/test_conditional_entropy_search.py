@@ -258,15 +258,15 @@ def test_information_per_cost(name: str) -> None:
 def test_pending_queries_are_fantasized_at_their_mean(name: str) -> None:
     model, drawn, A = indirect_model(), samples(), queries()
     pending = torch.tensor([[0.3, 0.6], [0.8, 0.2]], dtype=torch.double)
-    believed = made(name, model, *drawn, X_pending=pending)(A)
+    fantasized = made(name, model, *drawn, X_pending=pending)(A)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.posterior(A.squeeze(1))  # caches that conditioning needs
         mean = model.posterior(pending).mean.detach()
         conditioned = model.condition_on_observations(pending, mean)
     fantasy = made(name, conditioned, *drawn)(A)
-    assert torch.allclose(believed, fantasy, rtol=1e-5, atol=1e-8)
-    assert not torch.allclose(believed, made(name, model, *drawn)(A), rtol=1e-3)
+    assert torch.allclose(fantasized, fantasy, rtol=1e-5, atol=1e-8)
+    assert not torch.allclose(fantasized, made(name, model, *drawn)(A), rtol=1e-3)
     # A query under evaluation tells little more when it is asked again.
     joint = made("joint", model, *drawn)
     before = float(joint(pending[:1].unsqueeze(0)).detach())

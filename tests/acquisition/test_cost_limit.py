@@ -25,7 +25,7 @@ def cost(X: Tensor) -> Tensor:
 
 @pytest.fixture
 def index() -> PandoraBoxGittinsIndex:
-    """The index of a model of a smooth function that is best where it is dear."""
+    """The index of a model of a smooth function that is best where it is expensive."""
     X = draw_sobol_samples(UNIT, n=8, q=1, seed=0).squeeze(-2)
     Y = (X.sum(dim=-1, keepdim=True) + 0.01 * Branin()(10 * X).unsqueeze(-1)).double()
     return PandoraBoxGittinsIndex(FixedHyperparameterGP(X, Y, lengthscale=0.5), cost, lmbda=0.01)
@@ -35,7 +35,7 @@ def index() -> PandoraBoxGittinsIndex:
 @pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
 @pytest.mark.parametrize("limit", [1.2, 2.0, 2.9])
 def test_the_best_below_the_limit_is_found(index: PandoraBoxGittinsIndex, limit: float) -> None:
-    """Not dearer, and better than all of a fine grid but for the margin."""
+    """Not more expensive, and better than all of a fine grid but for the margin."""
     points = draw_sobol_samples(UNIT, n=256, q=1, seed=1).squeeze(-2)
     below = CostLimited(index, cost, limit, points)
     found, value = optimize_acqf(below, UNIT, q=1, num_restarts=4, raw_samples=64)

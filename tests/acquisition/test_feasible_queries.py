@@ -68,7 +68,7 @@ def chance(point: Tensor, controlled: list[int]) -> float:
 
 @pytest.mark.parametrize("product", [True, False])
 def test_the_probability_is_that_of_samples(product: bool) -> None:
-    """Of the other outcomes' averages over what is left to chance; with gradients."""
+    """Of the other outcomes' averages over the uncontrolled inputs; with gradients."""
     queries = log_probability_of_queries(feasibility(product), LAWS, None)
     torch.manual_seed(7)
     X, sets = torch.rand(4, 2, dtype=torch.double), torch.tensor([1, 0, 0, 1])

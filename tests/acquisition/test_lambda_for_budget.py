@@ -173,8 +173,8 @@ def test_the_spend_never_rises_with_the_price(seed: int) -> None:
     boxes = _tensors(_boxes(n, seed))
     best_f = None if seed % 2 else 0.3
     spends = [expected_spend(*boxes, 10**power, best_f) for power in np.linspace(-9, 3, 300)]
-    for cheap, dear in itertools.pairwise(spends):
-        assert dear <= cheap + 1e-12 * cheap
+    for cheap, expensive in itertools.pairwise(spends):
+        assert expensive <= cheap + 1e-12 * cheap
     assert spends[0] <= float(boxes[2].sum())
     assert spends[-1] == (0.0 if best_f is not None else pytest.approx(float(boxes[2].min())))
 

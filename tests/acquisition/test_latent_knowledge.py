@@ -43,8 +43,8 @@ def test_one_query_is_worth_what_it_is_between_two_points() -> None:
 def test_cost_counts() -> None:
     """By its unit, and for which query it is."""
     assert worth(7.0, (1, 2)) == pytest.approx(worth(1.0, (1, 2)) / 7)
-    dear = torch.where(QUERIES[:, 0] > 0.85, 1e3, 1.0)
-    assert 0 < worth(dear) < worth()
+    expensive = torch.where(QUERIES[:, 0] > 0.85, 1e3, 1.0)
+    assert 0 < worth(expensive) < worth()
 
 
 def test_several_queries_count_where_they_are_paid_for() -> None:

@@ -1,4 +1,4 @@
-"""Improvement per cost over what is in hand where that is uncertain."""
+"""Improvement per cost over an uncertain incumbent."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def agree(got: Tensor, expected: Tensor, tolerance: float) -> bool:
     return torch.allclose(got.detach()[seen], expected[seen], atol=tolerance)
 
 
-def test_it_is_the_expectation_over_the_uncertain_values_in_hand() -> None:
+def test_it_is_the_expectation_over_uncertain_incumbents() -> None:
     model, X = gp()
     ours = LogNoisyExpectedImprovementPerCost(model, X, cost, num_samples=2**12)
     expected = brute_force(model, X, POINTS, torch.ones(len(X), dtype=torch.bool))
@@ -168,7 +168,7 @@ def test_gradients_are_those_of_finite_differences() -> None:
     assert torch.autograd.gradcheck(acquisition, POINTS.clone().requires_grad_(), atol=1e-4)
 
 
-def test_points_under_evaluation_are_in_hand_too() -> None:
+def test_points_under_evaluation_are_incumbents_too() -> None:
     model, X = gp()
     before = LogNoisyExpectedImprovementPerCost(model, X, cost)
     point, _ = optimize_acqf(before, BOUNDS, 1, 4, 64)

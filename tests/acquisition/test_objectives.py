@@ -316,12 +316,12 @@ def test_pending_points_are_fantasized_at_their_posterior_mean(any_model, acquis
     pending = _points(2, seed=9)
     given = _moving(rule[0], [1])
     with torch.no_grad():
-        believed = any_model.condition_on_observations(pending, any_model.posterior(pending).mean)
+        fantasized = any_model.condition_on_observations(pending, any_model.posterior(pending).mean)
     points = _points(4)
     with torch.no_grad():
         objective = _objective(any_model, [given], acquisition, pending=pending)
         got = objective(points, torch.zeros(4, dtype=torch.long))
-    exact = _by_hand(believed, given, points, acquisition)
+    exact = _by_hand(fantasized, given, points, acquisition)
     assert torch.allclose(got, exact, rtol=1e-5, atol=1e-6)
     if acquisition != "mean":
         assert not torch.allclose(got, _by_hand(any_model, given, points, acquisition), rtol=1e-3)

@@ -207,15 +207,15 @@ def test_pending_points_are_the_average_over_fantasies() -> None:
     model = gp()
     pending = torch.rand(2, D, dtype=torch.double)
     points = torch.rand(6, 1, D, dtype=torch.double)
-    believed = PandoraBoxGittinsIndex(model, linear_cost, 0.01, X_pending=pending)(points)
+    fantasized = PandoraBoxGittinsIndex(model, linear_cost, 0.01, X_pending=pending)(points)
     sampler = SobolQMCNormalSampler(torch.Size([512]), seed=0)
     fantasies = model.fantasize(pending, sampler)
     posterior = fantasies.posterior(points.unsqueeze(1))
     mean, sigma = posterior.mean.flatten(1), posterior.variance.flatten(1).sqrt()  # type: ignore[attr-defined]
     sampled = gittins_index(mean, sigma, 0.01 * linear_cost(points.squeeze(1)).unsqueeze(-1))
-    assert torch.allclose(believed, sampled.mean(-1), atol=2e-3)
+    assert torch.allclose(fantasized, sampled.mean(-1), atol=2e-3)
     alone = PandoraBoxGittinsIndex(model, linear_cost, 0.01)(points)
-    assert not torch.allclose(believed, alone, atol=2e-3)
+    assert not torch.allclose(fantasized, alone, atol=2e-3)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -237,12 +237,12 @@ def test_a_batch_by_sequential_optimisation_spreads(name: str, model: str) -> No
 def test_a_fantasized_point_can_be_the_incumbent() -> None:
     model, pending = gp(), torch.tensor([[0.4, 0.4]], dtype=torch.double)
     points = torch.rand(4, 1, D, dtype=torch.double)
-    believed = float(model.posterior(pending).mean.detach())  # type: ignore[attr-defined]
-    for maximize, worse in ((True, believed - 1), (False, believed + 1)):
+    fantasized = float(model.posterior(pending).mean.detach())  # type: ignore[attr-defined]
+    for maximize, worse in ((True, fantasized - 1), (False, fantasized + 1)):
         options = {"maximize": maximize, "X_pending": pending}
         first, second = (
             LogExpectedImprovementPerCost(model, best, 1.0, **options)(points)
-            for best in (worse, believed)
+            for best in (worse, fantasized)
         )
         assert torch.allclose(first, second, rtol=1e-6)
 
@@ -334,7 +334,7 @@ def test_bad_incumbents_and_pending_points() -> None:
         PandoraBoxGittinsIndex(gp(), 1.0, 0.1, X_pending=torch.rand(D))
 
 
-def test_each_of_several_models_in_one_believes_pending_points() -> None:
+def test_each_of_several_models_in_one_fantasizes_pending_points() -> None:
     X, Y = data()
     parts = [SingleTaskGP(X, sign * Y) for sign in (1.0, 2.0, -1.0)]
     batch = SingleTaskGP(X.expand(3, -1, -1), torch.stack([Y, 2 * Y, -Y]))

@@ -124,7 +124,7 @@ def test_pending_points_lower_the_value_near_them(make_model, kernel, rule):
 
 
 def test_pending_points_agree_with_many_fantasies(model, rule):
-    """The believed mean is the exact expectation over fantasies."""
+    """The fantasized mean is the exact expectation over fantasies."""
     pending = torch.tensor([[0.2, 0.4, 0.6], [0.7, 0.1, 0.5]], dtype=torch.double)
     X = torch.rand(3, 1, 3, dtype=torch.double)
     acqf = ExpectedUpperConfidenceBound(model, [0, 1], *rule, X_pending=pending)
@@ -226,8 +226,8 @@ def test_bounds_of_the_expectation_equal_its_closed_form(make_model, kernel, pen
     upper = _bound("upper", model, [1], rule, seen)(X)
     lower = _bound("lower", model, [1], rule, seen)(X)
     if pending:
-        believed = model.posterior(seen).mean.detach()
-        model = model.condition_on_observations(seen, believed)
+        fantasized = model.posterior(seen).mean.detach()
+        model = model.condition_on_observations(seen, fantasized)
     for x, high, low in zip(X, upper, lower, strict=True):
         posterior = model.posterior(_at_nodes(x[0], [1], nodes))
         mean = weights @ posterior.mean.detach().squeeze(-1)

@@ -146,7 +146,7 @@ def test_cost_and_weight_are_added_in_logs() -> None:
     torch.testing.assert_close(found, plain - math.log(2.0) + points(5, 1)[:, 0])
 
 
-def test_without_anything_in_hand_it_is_the_part_that_is_explained() -> None:
+def test_without_an_incumbent_it_is_the_part_that_is_explained() -> None:
     model, X = model_of(), points(5, 1)
     found = worth(model, best_f=None)
     with torch.no_grad():
@@ -239,7 +239,7 @@ def test_any_model_will_do() -> None:
     torch.testing.assert_close(found, cached, rtol=1e-4, atol=1e-4)
 
 
-def test_what_is_in_hand_may_be_a_tensor() -> None:
+def test_the_incumbent_may_be_a_tensor() -> None:
     torch.testing.assert_close(worth(model_of(), torch.tensor([1.2]).double()), worth(model_of()))
 
 

@@ -1,4 +1,4 @@
-"""The card of inputs left to chance: what is compared with what, and when it warns."""
+"""The card of uncontrolled inputs: what is compared with what, and when it warns."""
 
 from __future__ import annotations
 

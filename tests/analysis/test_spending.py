@@ -71,7 +71,7 @@ def test_figure_without_a_budget_or_a_charge() -> None:
 
 
 def test_more_groups_than_colours() -> None:
-    """Sixty control sets, of which the dearest have a name and a colour each."""
+    """Sixty control sets, of which the most expensive have a name and a colour each."""
     names = [f"set {i}" for i in range(60)]
     rows = pd.concat([FRAME.iloc[:1]] * 60, ignore_index=True).assign(
         trial_index=range(60), spent_on=names, charged=range(1, 61), initial=False

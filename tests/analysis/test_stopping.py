@@ -67,7 +67,7 @@ def test_why_it_stopped(sign: float) -> None:
     assert "now: stop" in names
 
 
-def test_rows_hold_what_was_recorded_and_is_under_way() -> None:
+def test_rows_hold_what_was_recorded_and_is_pending() -> None:
     client = make_client(lmbda=1e-4)
     run_trials(client, 5)
     ((index, _),) = client.get_next_trials(max_trials=1).items()
@@ -139,7 +139,7 @@ def test_what_was_decided_for_another_objective_is_not_drawn(objective: str) -> 
         assert list(frame[column].notna()) == [False] * 5 + [True]
 
 
-def test_what_another_method_had_in_hand_is_not_drawn() -> None:
+def test_the_incumbent_of_another_method_is_not_drawn() -> None:
     client = make_client(lmbda=1e-4)
     decision = {"incumbent": -0.5, "incumbent_trial": 0, "lambda": None, "spent": 0.0}
     run = GeneratorRun(

@@ -86,7 +86,7 @@ def test_what_no_day_can_be_is_refused(trials: int, name: str, value: Any, messa
 
 
 @pytest.mark.parametrize("acquisition", ["log_ei_per_cost", "log_nei_per_cost", "gittins"])
-def test_what_is_in_hand_is_what_it_would_do_on_that_day(acquisition: str) -> None:
+def test_the_incumbent_is_what_it_would_do_on_that_day(acquisition: str) -> None:
     """Nothing on a hot day is better than the best of the cold ones, and that does not matter."""
     client = client_of(acquisition=acquisition, budget=100.0)
     for day in range(15):

@@ -111,7 +111,7 @@ def test_record_of_a_decision() -> None:
 
 
 def test_several_trials_at_once_and_out_of_order() -> None:
-    """A batch counts its own plays and money, and trials may be completed in any order."""
+    """A batch counts its own plays and budget, and trials may be completed in any order."""
     client = make_client(budget=2.0, rule=ExploreThenCommit((2, 2)), initial_trials=3)
     first = client.get_next_trials(max_trials=8)
     assert list(first) == [0, 1, 2], "the initial design has three trials"

@@ -271,7 +271,7 @@ def test_decisions_repeat_with_the_seed_and_leave_the_global_one_alone() -> None
 
 
 def test_several_trials_at_once_and_out_of_order() -> None:
-    """Each has its own time; those under way that are measured push the next ones away."""
+    """Each has its own time; the pending ones that are measured push the next ones away."""
     client = make_client(rule=FullFeedback(), budget=20.0)
     first = client.get_next_trials(max_trials=5)
     assert [record(client, i)["phase"] for i in first] == ["initial"] * 5
@@ -294,7 +294,7 @@ def test_several_trials_at_once_and_out_of_order() -> None:
 
 
 def test_trials_that_are_not_measured_push_nobody_away() -> None:
-    """A trial under way without a measurement teaches nothing, so its point may be used again.
+    """A pending trial without a measurement teaches nothing, so its point may be used again.
 
     It costs nothing, either, also where it is another one of the same batch.
     """

@@ -85,7 +85,7 @@ def test_what_is_asked_of_a_run(tmp_path: Path) -> None:
     assert [r.parameters["x"] for r in run] == [0.8]
     assert spending(client).spent < 30
     overview(client, str(tmp_path / "run.html"))
-    # Several at once differ, and what is under way is counted.
+    # Several at once differ, and what is pending is counted.
     batch = client.get_next_trials(max_trials=2)
     first, *others = ((p["x"], p["epochs"], p["data"]) for p in batch.values())
     assert first not in others

@@ -179,7 +179,7 @@ def test_ax_keeps_working(mixed: Client) -> None:
 
 
 def test_only_what_is_left_is_spent_on_a_choice() -> None:
-    """With less than the dearer soils cost left, the cheapest is all that is asked for."""
+    """With less than the expensive soils cost left, the cheapest is all that is asked for."""
     client = mixed_client(cost=TABLE, budget=6.5, stop=False, initial_trials=2)
     with pytest.raises(OptimizationShouldStop, match="which saves"):
         run(client, 12)

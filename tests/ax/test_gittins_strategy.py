@@ -227,7 +227,7 @@ def test_decay_and_units() -> None:
 
 
 @pytest.mark.parametrize("acquisition", ["gittins", "log_nei_per_cost"])
-def test_no_run_ends_at_a_price_while_trials_are_under_way(acquisition: str) -> None:
+def test_no_run_ends_at_a_price_while_trials_are_pending(acquisition: str) -> None:
     """It ended though what they reported made further trials worth their cost."""
     client = make_client(lmbda=10.0, acquisition=acquisition)
     run_trials(client, 4)
@@ -423,7 +423,7 @@ def test_batches_never_lose_trials_to_the_budget(learned: bool) -> None:
 
 
 def test_an_initial_design_within_the_budget() -> None:
-    """Points that are too dear are passed over, and the end is said when none is left."""
+    """Points that are too expensive are passed over, and the end is said when none is left."""
     client = make_client(budget=2.2, initial_share=None)
     with pytest.raises(OptimizationShouldStop, match="initial design is not finished"):
         run_trials(client, 5)

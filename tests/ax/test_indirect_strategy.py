@@ -424,7 +424,7 @@ def test_indirect_bandit() -> None:
     asked = [
         dict(trial.arms[0].parameters)["provider"] for trial in client._experiment.trials.values()
     ]
-    assert "west" not in asked[3:], "it is dear, and says least"
+    assert "west" not in asked[3:], "it is expensive, and says least"
     assert (
         spending(client).entries[5].charged == {"north": 1.0, "east": 1.5, "south": 2.0}[asked[5]]
     )

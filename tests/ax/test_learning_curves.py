@@ -173,7 +173,7 @@ def test_a_trial_is_of_the_epochs_that_it_has_come_to() -> None:
     assert len(model_inputs(client)) == 7 + 11 + 7
 
 
-def test_a_trial_that_has_reported_progress_is_still_under_way() -> None:
+def test_a_trial_that_has_reported_progress_is_still_pending() -> None:
     """Ax counts no trial as pending of which all metrics have a value, or that is out of bounds."""
     client = make_client()
     experiment = client._experiment
@@ -181,14 +181,14 @@ def test_a_trial_that_has_reported_progress_is_still_under_way() -> None:
     with pytest.warns(RuntimeWarning, match="out-of-design"):
         attach(client, 2.0, 20)
 
-    def under_way() -> list[Any]:
+    def pending_trials() -> list[Any]:
         pending = extract_pending_observations(experiment) or {}
         return [o.trial_index for o in pending_points(experiment, pending)]
 
     client.attach_data(0, {"score": 0.1}, progression=1)
-    assert under_way() == [0, 1]
+    assert pending_trials() == [0, 1]
     client.complete_trial(0)
-    assert under_way() == [1]
+    assert pending_trials() == [1]
 
 
 def test_standard_errors_and_other_metrics() -> None:
@@ -304,9 +304,9 @@ def test_other_methods_learn_from_the_last_outcome() -> None:
 
 def test_trials_go_on_from_earlier_ones(tmp_path: Path, fresh_process: FreshProcess) -> None:
     """Which is named, stored, charged what is new, and replayed."""
-    dear = AffineCost({"epochs": 0.1}, fixed=5.0)
+    expensive = AffineCost({"epochs": 0.1}, fixed=5.0)
     run = Run(tmp_path, "toy")
-    client = make_client(run.config, cost=dear, resumes=True, budget=60.0)
+    client = make_client(run.config, cost=expensive, resumes=True, budget=60.0)
     for _ in range(5):
         index, arm = run.decide(client)
         report(client, index, arm, every=4)

@@ -63,7 +63,7 @@ def complete(client: Client, index: int) -> None:
 
 
 def leave(client: Client, index: int) -> None:
-    """It stays under way."""
+    """It stays pending."""
 
 
 @pytest.mark.parametrize("end", [leave, fail, complete])

@@ -129,7 +129,7 @@ def test_noise_of_levels() -> None:
 
 
 def test_batches_and_attached_cells() -> None:
-    """Cells under way count as measured; a cell below all others may be attached."""
+    """Pending cells count as measured; a cell below all others may be attached."""
     client = make_client(budget=40.0, initial_trials=2)
     first = client.get_next_trials(max_trials=2)
     for index, arm in first.items():
@@ -143,7 +143,7 @@ def test_batches_and_attached_cells() -> None:
     measured = [*cells_of([dict(one) for one in first.values()]), *found, *cells_of([fine])]
     assert cells_of([arm])[0] in TREE.active(measured)
     assert spending(client).entries[6].charged == 2.0
-    # What is left pays for two of the dearest.
+    # What is left pays for two of the most expensive.
     few = make_client(budget=8.9)
     run_trials(few, 5)
     assert len(few.get_next_trials(max_trials=5)) == 2

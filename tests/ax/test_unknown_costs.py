@@ -243,7 +243,7 @@ def test_batches_reserve_what_is_expected() -> None:
             one["decision"]["remaining"] - one["expected_cost"]
         )
     assert decisions[0]["decision"]["state"]["lower"] is not None
-    assert decisions[1]["decision"]["state"]["lower"] is None, "bounds that believe in outcomes"
+    assert decisions[1]["decision"]["state"]["lower"] is None, "bounds of what is fantasized"
     expected = sum(d["expected_cost"] for d in decisions)
     assert spending(client).reserved == pytest.approx(expected)
     (index,) = client.get_next_trials(max_trials=1)
@@ -304,7 +304,7 @@ def test_costs_that_depend_on_values() -> None:
 
 
 @dataclass(frozen=True)
-class Dearest(ControlSetRule):
+class MostExpensive(ControlSetRule):
     """The control set with the most parameters that is affordable."""
 
     def decide(self, history: ControlSetHistory, evaluate: EvaluateBounds) -> ControlSetChoice:
@@ -316,17 +316,17 @@ class Dearest(ControlSetRule):
 
 
 @pytest.mark.usefixtures("full_searches")
-def test_a_control_set_that_is_too_dear_at_its_best_values_is_passed_over() -> None:
+def test_a_control_set_that_is_too_expensive_at_its_best_values_is_passed_over() -> None:
     """Its average cost would fit in what remains, the cost at its best values does not."""
 
-    def dear(best: float) -> float:
+    def expensive(best: float) -> float:
         return 0.1 * 30.0**best
 
     budget = 10.6
 
     client = make_client(
         control_sets=(ControlSet(["x1"]), ControlSet(["x1", "x2"]), UNKNOWN_SETS[2]),
-        rule=Dearest(),
+        rule=MostExpensive(),
         budget=budget,
         initial_trials=0,
         surrogate_spec=FixedHyperparameters(lengthscale=0.5, noise_variance=1e-4),
@@ -335,14 +335,14 @@ def test_a_control_set_that_is_too_dear_at_its_best_values_is_passed_over() -> N
     for i in range(16):
         x1 = (i + 0.5) / 16 if i < 14 else 0.5
         arm = {"control_set": "x1+x2" if i >= 14 else "x1+x2+x3", "x1": x1, "x2": 0.5, "x3": 0.5}
-        cost = dear(x1) if i < 14 else 0.2
+        cost = expensive(x1) if i < 14 else 0.2
         paid += cost
         client.attach_trial(arm)
         realized = {"x3": 0.5} if i >= 14 else {}
         # The objective grows with x1, and so does the cost.
         complete_trial(client, i, {"y": x1}, realized=realized, cost=cost)
     left = budget - paid
-    assert paid / 16 < left < dear(0.9)
+    assert paid / 16 < left < expensive(0.9)
     (index,) = client.get_next_trials(max_trials=1)
     decision = record(client, index)
     assert decision["control_set"] == "x1+x2"
@@ -354,7 +354,7 @@ def test_a_control_set_that_is_too_dear_at_its_best_values_is_passed_over() -> N
 def test_nothing_is_affordable_at_its_best_values() -> None:
     """The search stops as it does when the budget is used up, and says what to deploy."""
     sets = (ControlSet(["x1"], 5.0), ControlSet(["x1", "x2"], 6.0), UNKNOWN_SETS[2])
-    client = make_client(control_sets=sets, rule=Dearest(), budget=9.3, initial_trials=0)
+    client = make_client(control_sets=sets, rule=MostExpensive(), budget=9.3, initial_trials=0)
     for i in range(14):
         x1 = (i + 0.5) / 14
         arm = {"control_set": "x1+x2+x3", "x1": x1, "x2": 0.5, "x3": 0.5}

@@ -76,7 +76,7 @@ def test_next_decisions_after_reload_are_the_same(
         assert phases == {"explore", "exploit"}
     costs = [d["record"]["decision"]["costs"] for d in by_rule["partly known"]]
     assert [0.4, 0.0] in [by_name.get("x1") for by_name in costs]
-    dearest = [by_name["x1+x2+x3"] for by_name in costs if "x1+x2+x3" in by_name]
-    assert any(error is not None for _, error in dearest), "the cost depends on the values"
+    most_expensive = [by_name["x1+x2+x3"] for by_name in costs if "x1+x2+x3" in by_name]
+    assert any(error is not None for _, error in most_expensive), "the cost depends on the values"
     for run in runs.values():
         run.assert_resumed_alike(fresh_process)

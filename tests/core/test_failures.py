@@ -51,9 +51,9 @@ def models() -> dict[str, Model]:
 
 @pytest.mark.parametrize("name", models())
 def test_the_worse_of_mean_and_bound(name: str) -> None:
-    """At a point that is believed to be bad the mean stays; its variance falls to the noise.
+    """At a point whose fantasy is bad the mean stays; its variance falls to the noise.
 
-    It is believed to be no worse than is plausible.
+    The fantasy is no worse than is plausible.
     """
     model = models()[name]
     model.eval()

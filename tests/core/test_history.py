@@ -60,7 +60,7 @@ def left(budget: float | None, reserved: list[float], is_free: bool = False) -> 
 
 
 @pytest.mark.parametrize("answer", ["cost_at", "cost_as_run", "cost_by_others"])
-@pytest.mark.parametrize("cost", [math.nan, math.inf, -1.0, "dear"])
+@pytest.mark.parametrize("cost", [math.nan, math.inf, -1.0, "expensive"])
 def test_a_cost_of_ones_own_that_is_none_is_refused(answer: str, cost: Any) -> None:
     """It made the spent sum NaN, or less the more was run."""
     trials = [PastTrial(0, {"x": 0.5}, outcome=1.0, is_observed=True)]

@@ -1,4 +1,4 @@
-"""The search that is lent for choices, integers and constraints, beside all that there is."""
+"""The search for choices, integers and constraints, beside all that there is."""
 
 from __future__ import annotations
 

@@ -309,11 +309,11 @@ def test_arms_are_of_the_space(ran: tuple[Case, Simulation]) -> None:
             assert parameter.lower <= trial.parameters[name] <= parameter.upper  # type: ignore[operator]
 
 
-DEAR = ["gittins, learned costs", "costly feedback, learned costs", "indirect queries"]
+EXPENSIVE = ["gittins, learned costs", "costly feedback, learned costs", "indirect queries"]
 """Cases whose decisions take longest."""
 
 
-@pytest.mark.parametrize("name", mostly_slow(CASES, CASES.keys() - DEAR))
+@pytest.mark.parametrize("name", mostly_slow(CASES, CASES.keys() - EXPENSIVE))
 def test_a_region_that_fails_is_left(name: str) -> None:
     """Where the best of all always fails, no point is tried twice, and most trials succeed."""
     case = CASES[name]
@@ -648,8 +648,8 @@ def spends_more_on_a_trial(case: Case, cap: float, budget: float | None) -> bool
 
 
 @pytest.mark.parametrize("budget", [None, 6.0])
-@pytest.mark.parametrize("name", mostly_slow(CAPS, CAPS.keys() - DEAR))
-def test_no_trial_is_dearer_than_the_largest_cost(name: str, budget: float | None) -> None:
+@pytest.mark.parametrize("name", mostly_slow(CAPS, CAPS.keys() - EXPENSIVE))
+def test_no_trial_is_more_expensive_than_the_largest_cost(name: str, budget: float | None) -> None:
     """Whether there is a budget or none; where costs are learned, as far as they are known."""
     case, (cap, _) = CASES[name], CAPS[name]
     simulation = run_of(case, 10, budget=budget, max_trial_cost=cap)

@@ -103,7 +103,7 @@ def test_attempts_that_are_made_again_pay_no_switching_cost() -> None:
 
 
 def test_a_batch_is_set_one_after_the_other() -> None:
-    """The trial before is the last one under way, of the same batch or of those that started."""
+    """The trial before is the last pending one, of the same batch or of those that started."""
     rows = [row(210), row(210, "blue")]
     pending = tuple(Pending(None, r) for r in rows)
     problem = Problem(SPACE, tuple(past(row(200))), pending)
@@ -198,7 +198,7 @@ def run(method: CostAware, num_trials: int) -> Simulation:
 
 @pytest.mark.usefixtures("full_searches")
 @pytest.mark.parametrize(("base", "acquisition"), [(1.0, "log_ei_per_cost"), ("hours", "gittins")])
-def test_a_dear_oven_is_kept(base: Any, acquisition: str) -> None:
+def test_an_expensive_oven_is_kept(base: Any, acquisition: str) -> None:
     """By known and by learned costs; what is expected and charged includes the switching cost."""
     # Three costs that agree leave a trend more open than a process alone.
     method = gittins(

@@ -29,8 +29,8 @@ OVEN = SwitchingCost({"oven": 5.0, "lamp": 2}, base=1.0)
         ({"oven": 0.0}, {"oven": 1e-9}, 5.0),
         ({"oven": 1.0}, {"oven": True}, 0.0),
         ({"oven": False}, {"oven": True}, 5.0),
-        ({"oven": 200.0}, {"lamp": "red"}, 2.0),  # the lamp was left to chance before
-        ({"oven": 200.0, "lamp": "red"}, {"oven": 200.0}, 0.0),  # and is left to chance now
+        ({"oven": 200.0}, {"lamp": "red"}, 2.0),  # the lamp was not controlled before
+        ({"oven": 200.0, "lamp": "red"}, {"oven": 200.0}, 0.0),  # and is not controlled now
         ({}, {"oven": 200.0}, 5.0),
     ],
 )

@@ -16,9 +16,9 @@ def test_accuracy_is_repeatable_and_the_time_is_measured() -> None:
 
 
 def test_more_training_costs_more_and_pays() -> None:
-    cheap, dear = train(CHEAP), train({**CHEAP, "units": 64, "epochs": 20, "batch_size": 64})
-    assert dear.seconds > 2 * cheap.seconds
-    assert dear.accuracy > max(cheap.accuracy, 0.96)
+    cheap, expensive = train(CHEAP), train({**CHEAP, "units": 64, "epochs": 20, "batch_size": 64})
+    assert expensive.seconds > 2 * cheap.seconds
+    assert expensive.accuracy > max(cheap.accuracy, 0.96)
 
 
 def test_other_shuffles_give_other_accuracies() -> None:

@@ -23,7 +23,7 @@ BUDGET = 6.0
 
 
 def made_up(parameters: Mapping[str, Any]) -> Measured:
-    """Like the real classifier dear with small batches, and better with more training."""
+    """Expensive, like the real classifier, with small batches, and better with more training."""
     work = int(parameters["epochs"]) / int(parameters["batch_size"])
     off = math.log(float(parameters["learning_rate"]) / 5e-3)
     return Measured(accuracy=1 - 0.02 - 0.2 / (1 + 5 * work + off**2), seconds=0.2 + 2 * work)

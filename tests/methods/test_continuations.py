@@ -31,7 +31,7 @@ from tests.methods.test_fidelity import INPUTS, METHOD, SPACE, curve
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
-# To begin anew is dear.
+# To begin anew is expensive.
 COST = AffineCost({"epochs": 0.1}, fixed=5.0)
 RESUMES = replace(METHOD, cost=COST, resumes=True, budget=90.0, initial_trials=0)
 ROWS: list[dict[str, Any]] = [

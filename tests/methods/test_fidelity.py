@@ -149,8 +149,8 @@ def test_a_price_ends_the_run(minimize: bool) -> None:
     assert isinstance(stop, Stop)
     assert "not above the price of 0.01" in stop.reason
     for price in (10.0, StandardizedPrice(100.0)):
-        dear = simulate(replace(method, lmbda=price), SPACE, run, 60, minimize=minimize)
-        assert len(dear.trials) == method.initial_trials
+        expensive = simulate(replace(method, lmbda=price), SPACE, run, 60, minimize=minimize)
+        assert len(expensive.trials) == method.initial_trials
 
 
 @pytest.mark.usefixtures("full_searches")
@@ -293,7 +293,7 @@ def test_until_something_is_feasible_the_likeliest_is_looked_at() -> None:
     assert "No inputs are feasible at epochs=100" in decision.why
 
 
-def test_trials_under_way_are_not_chosen_again() -> None:
+def test_pending_trials_are_not_chosen_again() -> None:
     simulation = simulate(METHOD, SPACE, curve, 5)
     problem = simulation.problem()
     first = METHOD.decide(problem)
@@ -302,7 +302,7 @@ def test_trials_under_way_are_not_chosen_again() -> None:
     assert isinstance(second, Decision)
     X = SPACE.encode([first.parameters, second.parameters])
     assert bool((X[0] - X[1]).abs().max() > 0.01)
-    # What is under way is paid for.
+    # What is pending is paid for.
     assert second.details["remaining"] < first.details["remaining"]
 
 

@@ -1,4 +1,4 @@
-"""Decisions from a fully Bayesian model of the user's, with a trial under way."""
+"""Decisions from a fully Bayesian model of the user's, with a pending trial."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_pending_points_are_fantasized(monkeypatch: pytest.MonkeyPatch, name: st
     pending = (Pending(None, dict(first.parameters)),)
     second = method.decide(replace(problem, pending=pending))
     assert isinstance(second, Decision)
-    # What is under way will tell something, and what is left to learn is worth less.
+    # What is pending will tell something, and what is left to learn is worth less.
     assert first.value is not None
     assert second.value is not None
     assert second.value < first.value

@@ -173,10 +173,10 @@ def test_pending_queries_are_fantasized_at_their_mean() -> None:
     pending = torch.tensor([[0.5, 0.5], [0.1, 0.9]], dtype=torch.double)
     posterior = ExactPosterior.of(model, X_pending=pending)
     with torch.no_grad():
-        believed = model.condition_on_observations(pending, model.posterior(pending).mean)
+        fantasized = model.condition_on_observations(pending, model.posterior(pending).mean)
         A = queries_of(gaussian())
         mean, variance = posterior(A)
-        expected = believed.posterior(A)
+        expected = fantasized.posterior(A)
         torch.testing.assert_close(mean, expected.mean.squeeze(-1), rtol=0, atol=1e-7)
         torch.testing.assert_close(variance, expected.variance.squeeze(-1), rtol=0, atol=1e-7)
 

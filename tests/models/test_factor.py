@@ -67,9 +67,9 @@ def test_pending_points_keep_the_mean_and_shrink_the_variance_as_fantasies_do():
     X, _ = _data(n=6, seed=6)
     before = _mean_and_variance(GPFactor.from_model(model), X)
     after = _mean_and_variance(GPFactor.from_model(model, X_pending=pending), X)
-    believed = model.posterior(pending).mean
+    fantasized = model.posterior(pending).mean
     fantasy = model.condition_on_observations(
-        pending, believed, noise=model.likelihood.noise.expand(2, 1)
+        pending, fantasized, noise=model.likelihood.noise.expand(2, 1)
     )
     assert torch.allclose(after[0], before[0], atol=1e-9)
     assert torch.allclose(after[1], fantasy.posterior(X).variance.flatten(), atol=1e-7)

@@ -120,9 +120,9 @@ def test_pending_points_are_fantasized_at_their_mean(name: str) -> None:
     pending = torch.rand(2, D, dtype=torch.double) + 0.5
     points = torch.rand(5, D, dtype=torch.double) + 0.5
     mean, variance = FunctionalPosterior.of(model)(points)
-    believed_mean, believed_variance = FunctionalPosterior.of(model, X_pending=pending)(points)
-    assert torch.allclose(believed_mean, mean, rtol=1e-8)
-    assert bool((believed_variance < variance).all())
+    fantasized_mean, fantasized_variance = FunctionalPosterior.of(model, X_pending=pending)(points)
+    assert torch.allclose(fantasized_mean, mean, rtol=1e-8)
+    assert bool((fantasized_variance < variance).all())
     # The same by BoTorch's own conditioning, for a model that has no factor of ours.
     assert isinstance(model, SingleTaskGP | ModelListGP)
     two = ModelListGP(*(model.models if isinstance(model, ModelListGP) else [model]), _other())
@@ -130,13 +130,13 @@ def test_pending_points_are_fantasized_at_their_mean(name: str) -> None:
     conditioned = FunctionalPosterior.of(two, first, X_pending=pending)
     assert isinstance(conditioned, ModelPosterior)
     by_botorch_mean, by_botorch_variance = conditioned(points)
-    assert torch.allclose(believed_mean, by_botorch_mean, rtol=1e-6)
-    assert torch.allclose(believed_variance, by_botorch_variance, rtol=1e-4)
+    assert torch.allclose(fantasized_mean, by_botorch_mean, rtol=1e-6)
+    assert torch.allclose(fantasized_variance, by_botorch_variance, rtol=1e-4)
 
 
 @pytest.mark.parametrize("listed", [False, True])
 @pytest.mark.parametrize("is_known", [False, True])
-def test_each_sample_of_a_fully_bayesian_model_believes_its_own_mean(
+def test_each_sample_of_a_fully_bayesian_model_fantasizes_its_own_mean(
     monkeypatch: pytest.MonkeyPatch, listed: bool, is_known: bool
 ) -> None:
     X, Y = data()
@@ -269,9 +269,9 @@ def test_pending_points_of_a_multi_task_model_have_their_task() -> None:
     ):
         FunctionalPosterior.of(model, X_pending=points)
     mean, variance = FunctionalPosterior.of(model)(points)
-    believed = FunctionalPosterior.of(model, X_pending=X[1::2])(points)
-    assert torch.allclose(believed[0], mean)
-    assert bool((believed[1] < variance).all())
+    fantasized = FunctionalPosterior.of(model, X_pending=X[1::2])(points)
+    assert torch.allclose(fantasized[0], mean)
+    assert bool((fantasized[1] < variance).all())
 
 
 def test_averages_are_read_through_the_model() -> None:

@@ -78,11 +78,11 @@ def test_pending_points_are_fantasized_at_their_mean() -> None:
     gp = model("default")
     pending = torch.cat([points()[:2], torch.full((2, 1), NOW, dtype=torch.double)], dim=-1)
     mean, variance = ExactPosterior.of(gp).at_time(NOW)(points())
-    believed_mean, believed_variance = ExactPosterior.of(gp, X_pending=pending).at_time(NOW)(
+    fantasized_mean, fantasized_variance = ExactPosterior.of(gp, X_pending=pending).at_time(NOW)(
         points()
     )
-    assert torch.allclose(believed_mean, mean, rtol=1e-8)
-    assert bool((believed_variance < variance).all())
+    assert torch.allclose(fantasized_mean, mean, rtol=1e-8)
+    assert bool((fantasized_variance < variance).all())
 
 
 def test_another_time_is_that_of_a_new_one() -> None:

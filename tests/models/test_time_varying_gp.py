@@ -286,9 +286,11 @@ def test_the_factored_posterior_reads_it() -> None:
         posterior = model.posterior(at(30.0))
         assert torch.allclose(mean, posterior.mean.squeeze(-1), rtol=1e-9)
         assert torch.allclose(variance, posterior.variance.squeeze(-1), rtol=1e-7)
-        believed_mean, believed_variance = FunctionalPosterior.of(read, X_pending=pending)(at(30.0))
-        assert torch.allclose(believed_mean, mean, rtol=1e-8)
-        assert bool((believed_variance < variance).all())
+        fantasized_mean, fantasized_variance = FunctionalPosterior.of(read, X_pending=pending)(
+            at(30.0)
+        )
+        assert torch.allclose(fantasized_mean, mean, rtol=1e-8)
+        assert bool((fantasized_variance < variance).all())
 
 
 def test_constructor_arguments_from_a_data_set() -> None:

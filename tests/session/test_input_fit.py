@@ -1,4 +1,4 @@
-"""The report on inputs left to chance: which values are tested against which law."""
+"""The report on uncontrolled inputs: which values are tested against which law."""
 
 from __future__ import annotations
 

@@ -100,8 +100,8 @@ def test_an_experiment_of_axs_default_strategy() -> None:
         should_stop(client, lmbda=1.0)
     with pytest.raises(UserInputError, match="lmbda=None and budget=None"):
         should_stop(client, cost=COST)
-    with pytest.raises(UserInputError, match=r"cost='money': trials \[0, 1, 2, 3, 4\]"):
-        should_stop(client, cost="money", lmbda=1.0, **options)
+    with pytest.raises(UserInputError, match=r"cost='euros': trials \[0, 1, 2, 3, 4\]"):
+        should_stop(client, cost="euros", lmbda=1.0, **options)
 
 
 def _arms(client: Client) -> Any:

@@ -113,7 +113,7 @@ def of_own(rule: Callable[[Tensor, Tensor], Any]) -> IndirectQueries:
     ],
 )
 def test_a_law_of_ones_own_that_is_none_is_refused_at_once(rule: Any, message: str) -> None:
-    """Before the initial design is paid, where the model would fail after it, or believe it."""
+    """Before the initial design is paid, where the model would fail after it, or trust it."""
     with pytest.raises(InputError, match=rf"(?s)conditional=OwnConditional.*{message}"):
         Simulation(of_own(rule), Space.of([Range("a", 0, 1)]))
 

@@ -1,4 +1,4 @@
-"""What a rule is told before a decision: plays, money, and what of the past holds for it."""
+"""What a rule is told before a decision: plays, budget, and what of the past holds for it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def history_of(method: ControlSets, problem: Problem) -> ControlSetHistory:
 
 @pytest.fixture(scope="module")
 def asked() -> Simulation:
-    """Four trials, two of them initial, of a rule that plays the dearest control set."""
+    """Four trials, two of them initial, of a rule that plays the most expensive control set."""
     method = ControlSets(
         CONTROL_SETS, MARGINALS, budget=3.0, rule=Asking(), initial_trials=2, **FAST
     )
@@ -47,7 +47,7 @@ def asked() -> Simulation:
 
 
 def test_decisions_that_are_no_trials_yet_count(asked: Simulation) -> None:
-    """As plays, as money, and for the next index; initial decisions are no plays."""
+    """As plays, as costs, and for the next index; initial decisions are no plays."""
     method, problem = asked.method, asked.problem()
     told = told_by(method.decide(problem))
     assert (told["plays"], told["round"]) == ([0, 0, 2], 3)

@@ -128,7 +128,7 @@ def test_where_no_bound_is_near_decisions_are_what_they_are_without() -> None:
 
 
 def test_the_probability_is_that_of_the_expectation() -> None:
-    """Over the marginals of what is left to chance, by a grid; in records and for deployment."""
+    """Over the marginals of the uncontrolled inputs, by a grid; in records and for deployment."""
     simulation = a_run()
     problem = simulation.problem()
     model, side = problem.constraints[0].fit(), (torch.arange(12).double() + 0.5) / 12
@@ -216,7 +216,7 @@ def test_until_something_is_feasible_the_likeliest_per_cost_is_next() -> None:
     assert max(per_cost, key=per_cost.__getitem__) == chosen != "x1"
 
 
-def test_what_failed_or_is_under_way_does_not_count_as_feasible() -> None:
+def test_what_failed_or_is_pending_does_not_count_as_feasible() -> None:
     """Else the likeliest query would be tried for ever, and by all trials of a batch."""
     simulation = nothing_feasible()
     problem = simulation.problem()

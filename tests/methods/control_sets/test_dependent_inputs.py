@@ -71,7 +71,7 @@ def make_problem(method: ControlSets) -> Problem:
     for i, realized in enumerate(REALIZED):
         arm: dict[str, Any] = {"x": 0.5 * i, "soil": "clay", "n": 1 + i, "rate": 0.1}
         arm |= {"lamp": 5, "wind": 0.5, CONTROL_SET: "all"}
-        # A controlled input that came out differently tells nothing of what is left to chance.
+        # A controlled input that came out differently tells nothing of the uncontrolled inputs.
         given = {**realized, "rate": 0.2}
         trials.append(PastTrial(i, arm, outcome=float(i), is_observed=True, realized=given))
     model = FixedHyperparameters(0.5)

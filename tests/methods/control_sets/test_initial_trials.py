@@ -54,10 +54,10 @@ def arm(index: int, **options: Any) -> dict[str, Any]:
 def test_control_sets_take_turns() -> None:
     """Those named; the next one that may be used where one may not; the cheapest of the rest."""
     assert [arm(i)[CONTROL_SET] for i in range(4)] == ["x", "z", "x", "z"]
-    dearest = {"initial_control_sets": ("x+z",)}
-    assert arm(5, **dearest)[CONTROL_SET] == "x+z"
+    most_expensive = {"initial_control_sets": ("x+z",)}
+    assert arm(5, **most_expensive)[CONTROL_SET] == "x+z"
     assert arm(0, fixed={"z": 0.5})[CONTROL_SET] == "z"
-    assert arm(1, paid=2.0, budget=4.0, **dearest)[CONTROL_SET] == "x"
+    assert arm(1, paid=2.0, budget=4.0, **most_expensive)[CONTROL_SET] == "x"
     stop = ask(1, paid=3.5, budget=4.0)
     assert isinstance(stop, Stop)
     assert "3.5 of 4 is spent" in stop.reason

@@ -29,7 +29,7 @@ SETS = (ControlSet(["x1", "x2"], 1.0), ControlSet(["x1", "x2", "x3"], 2.0), Cont
 
 
 def method_with(**changes: Any) -> ControlSets:
-    """A method for which x2 is dear to change."""
+    """A method for which x2 is expensive to change."""
     given = {"control_sets": SETS[:2], "marginals": MARGINALS, "initial_trials": 4, **FAST}
     return ControlSets(**{**given, "switching_cost": SwitchingCost({"x2": 5.0}), **changes})
 
@@ -48,7 +48,7 @@ def trial(index: int, name: str, x2: float, **changes: Any) -> PastTrial:
 
 
 def test_charges() -> None:
-    """What is left to chance costs nothing, and is to be set anew afterwards."""
+    """What is not controlled costs nothing, and is to be set anew afterwards."""
     trials = [
         trial(0, "x1+x2", 0.2),
         trial(1, "x1+x2+x3", 0.2),
@@ -77,7 +77,7 @@ def run_of(method: ControlSets, count: int) -> Simulation:
 
 
 @pytest.mark.parametrize("learned", [False, True])
-def test_a_dear_setting_is_kept(learned: bool) -> None:
+def test_an_expensive_setting_is_kept(learned: bool) -> None:
     """Known and learned costs; what is expected is what is charged, within the budget."""
     sets = [ControlSet(s.parameters, None if learned else s.cost) for s in SETS[:2]]
     method = method_with(control_sets=sets, rule=LargestValuePerCost("worst"), budget=40.0)
@@ -101,7 +101,7 @@ def test_money_pays_for_what_is_kept() -> None:
     assert charged[3:] == [1.0]
 
 
-def test_the_initial_design_goes_on_where_one_switching_cost_is_too_dear() -> None:
+def test_the_initial_design_goes_on_where_one_switching_cost_is_too_expensive() -> None:
     """By a control set that needs none: it stopped, and said that the budget was used up."""
     cycle = ("x1+x2+x3", "x1")
     method = method_with(control_sets=SETS, budget=7.5, initial_control_sets=cycle)
@@ -110,7 +110,7 @@ def test_the_initial_design_goes_on_where_one_switching_cost_is_too_dear() -> No
 
 
 @pytest.mark.parametrize(("cost", "least"), [(2.0, 2.0), (4.0, 3.5)])
-def test_what_is_too_dear_for_the_initial_design_is_said_with_its_switching_cost(
+def test_what_is_too_expensive_for_the_initial_design_is_said_with_its_switching_cost(
     cost: float, least: float
 ) -> None:
     """It said that the cheapest control set costs 0.5, where 1 was left."""

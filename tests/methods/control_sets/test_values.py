@@ -102,13 +102,13 @@ def test_costs_and_history(asked: tuple[Simulation, float]) -> None:
     assert [i for i, _, _ in told["past"]] == [2, 2]
     assert [c for _, c, _ in told["past"]] == told["reported"][2][2:]
     assert {*map(int, told["past"][0][2])} == {0, 1, 2}  # as JSON has it
-    # A trial that failed stays charged, and one that is under way is charged what is expected.
+    # A trial that failed stays charged, and one that is pending is charged what is expected.
     assert isinstance(decision, Decision)
     for status in ("FAILED", "RUNNING"):
-        under_way = PastTrial(8, decision.parameters, status=status, record=decision.record())
-        pending = (Pending(8, decision.parameters),) if under_way.is_live else ()
-        trials = (*problem.trials, under_way)
+        pending_trial = PastTrial(8, decision.parameters, status=status, record=decision.record())
+        pending = (Pending(8, decision.parameters),) if pending_trial.is_live else ()
+        trials = (*problem.trials, pending_trial)
         later = told_by(simulation.method.decide(replace(problem, trials=trials, pending=pending)))
-        assert later["pending"] == under_way.is_live
+        assert later["pending"] == pending_trial.is_live
         assert later["past"][-1][:2] == [2, decision.expected_cost]
         assert later["lower"] == pytest.approx(told["lower"], abs=1e-4), "observed outcomes only"

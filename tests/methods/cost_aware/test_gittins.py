@@ -132,8 +132,8 @@ def test_costs_at_a_parameterization() -> None:
     assert CostAware("hours").cost_at({}) is None
     with pytest.raises(InputError, match=r"cost=AffineCost.* at {'x': -1.0}"):
         CostAware(AffineCost({"x": 2.0})).cost_at({"x": -1.0})
-    with pytest.raises(InputError, match=r"cost gave 'dear' for {'x': 1}"):
-        CostAware(lambda x: "dear").cost_at({"x": 1})  # type: ignore[arg-type, return-value]
+    with pytest.raises(InputError, match=r"cost gave 'expensive' for {'x': 1}"):
+        CostAware(lambda x: "expensive").cost_at({"x": 1})  # type: ignore[arg-type, return-value]
     with pytest.raises(InputError, match=r"cost=AffineFidelityCostModel\(\): expected a finite"):
         CostAware(AffineFidelityCostModel())
 
@@ -166,7 +166,7 @@ def test_a_design_that_knows_costs_keeps_to_its_share(seed: int) -> None:
 
 
 def test_learned_costs_are_known_from_the_first_report_on() -> None:
-    """The first one, where it is dear; of the center's cost alone nothing is known of others."""
+    """The first one, where it is expensive; the center's cost alone says nothing of others."""
     common: dict[str, Any] = {"budget": 100.0, "seed": 1, "initialize_with_center": False}
     blind = designs(CostAware("seconds", initial_share=None, **common))
     knows = designs(CostAware("seconds", initial_share=0.2, **common))
@@ -238,9 +238,9 @@ def test_the_first_trial_is_the_center() -> None:
     assert "quasi-random" in quasi_random.why
     bounded = Space.of(PLANE.parameters.values(), [({"n": 1.0}, 2.0)])
     assert first(bounded).parameters["n"] <= 2
-    dear = first(PLANE, cost=lambda row: 100.0 if row["n"] == 3 else 1.0, budget=50.0)
-    assert dear.parameters["n"] != 3
-    assert "quasi-random" in dear.why
+    expensive = first(PLANE, cost=lambda row: 100.0 if row["n"] == 3 else 1.0, budget=50.0)
+    assert expensive.parameters["n"] != 3
+    assert "quasi-random" in expensive.why
 
 
 def test_the_center_is_not_put_among_past_trials() -> None:
@@ -426,7 +426,7 @@ def test_the_index_with_noise_is_on_the_side_of_the_incumbent_that_the_rule_is(
 
 
 def test_at_a_price_repeats_are_worth_their_cost_where_noise_is_much() -> None:
-    """They improve on no value in hand, and the run ended once each variety was tried."""
+    """They improve on no incumbent, and the run ended once each variety was tried."""
     space = Space.of([Choice("variety", ("a", "b", "c"), is_ordered=False)])
     model = FixedHyperparameters(lengthscale=1.0, outputscale=4.0, noise_variance=2.0)
     simulation = Simulation(CostAware(1.0, lmbda=1e-3), space, hyperparameters=model)

@@ -90,7 +90,7 @@ ALL, FIRST = (True,) * 7, (True,) * 3 + (False,) * 4
         ((9, 9, 0, 1, 0, 0, 0), ALL, 5, (3, 4, 5)),
         ((0, 2, 0, 0, 1, 1, 0), ALL, 6, tuple(range(7))),
         ((2, 0, 0, 0, 0, 2, 90), ALL, 6, tuple(range(7))),
-        # Plays of a dearer group do not count for a cheaper one.
+        # Plays of a more expensive group do not count for a cheaper one.
         ((0, 0, 0, 5, 0, 0, 5), ALL, 1, (0, 1, 2)),
         # What cannot be afforded is passed over, within a group and as a group.
         ((0, 0, 0, 0, 0, 0, 0), (True, False, True, True, True, True, True), 2, (0, 2)),

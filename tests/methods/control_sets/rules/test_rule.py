@@ -150,7 +150,7 @@ def test_decisions_compare_by_value() -> None:
         (None, "a ControlSetChoice, with a reason"),
         (ControlSetChoice(0, None, (0,), {}), "with a reason"),  # type: ignore[arg-type]
         (ControlSetChoice(-1, "Last.", (), {}), r"one that can be played, of \[0, 2\]"),
-        (ControlSetChoice(1, "Dear.", (), {}), r"one that can be played, of \[0, 2\]"),
+        (ControlSetChoice(1, "Expensive.", (), {}), r"one that can be played, of \[0, 2\]"),
         (ControlSetChoice(3, "Far.", (), {}), r"one that can be played, of \[0, 2\]"),
         (ControlSetChoice(0.5, "Half.", (), {}), "one that can be played"),  # type: ignore[arg-type]
         (ControlSetChoice(0, "Some.", (0, 9), {}), "indices from 0 to 2"),

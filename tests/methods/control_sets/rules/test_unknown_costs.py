@@ -259,7 +259,7 @@ class TestExploitation:
         assert after.in_play == (0, 2)
 
     def test_what_is_affordable_compares_with_itself(self) -> None:
-        """Where no money is left for the best control set, the good ones of the others remain."""
+        """Where no budget is left for the best control set, the good ones of the others remain."""
         where = self.where(affordable=(True, True, False))
         decision = decide(where, replace(self.told, low=(0.9, 0.5, 5.0)), tolerance=0.1)
         assert decision.in_play == (0,)
@@ -416,11 +416,11 @@ def test_scatter_is_relative_and_within_control_sets() -> None:
     assert relative_scatter(many) == pytest.approx(0.2, abs=0.01)
 
 
-def test_a_few_plays_tell_a_dear_control_set_from_a_cheap_one() -> None:
+def test_a_few_plays_tell_an_expensive_control_set_from_a_cheap_one() -> None:
     """Nine plays each, scattering by a tenth, at twice the cost."""
     rng = np.random.default_rng(1)
-    cheap, dear = (tuple(mean * rng.normal(1.0, 0.1, size=9)) for mean in (64.0, 132.0))
-    where = TestExploitation().where(reported=(cheap, (1.0,) * 9, dear))
+    cheap, expensive = (tuple(mean * rng.normal(1.0, 0.1, size=9)) for mean in (64.0, 132.0))
+    where = TestExploitation().where(reported=(cheap, (1.0,) * 9, expensive))
     told = replace(TestExploitation.told, means=(64.0, 1.0, 132.0))
     assert decide(where, told, tolerance=0.1).index == 0
 
@@ -433,7 +433,7 @@ def test_costs_of_a_set_with_a_model_say_nothing_of_the_scatter_of_others() -> N
     assert decide(where, told).reason == decide(without, told).reason
 
 
-def test_scatter_of_a_dear_set_does_not_hide_differences_between_cheap_ones() -> None:
+def test_scatter_of_an_expensive_set_does_not_hide_differences_between_cheap_ones() -> None:
     where = TestExploitation().where(reported=((0.2,) * 4, (0.1,) * 4, (0.8, 1.2, 0.7, 1.3)))
     assert decide(where, TestExploitation.told, tolerance=0.25).index == 1
 

@@ -24,7 +24,7 @@ SETS = ["a", "b", "ab", "abc"]
         ((1.0, 2.0, 5.0, 6.0), (1, 1, 2, 4), (True,) * 4, 2),
         ((1.0, 2.0, 3.0, 40.0), (1, 1, 2, 4), (True,) * 4, 3),
         ((1.0, 2.0, 3.0, 40.0), (1, 1, 2, 4), (True, True, True, False), 1),
-        # A negative value improves by being dearer, as the docstring says.
+        # A negative value improves by being more expensive, as the docstring says.
         ((-4.0, -3.0, -2.0, -2.0), (1, 1, 1, 4), (True,) * 4, 3),
     ],
 )
@@ -110,7 +110,7 @@ ABOVE = LargestValuePerCost(above="worst")
     ("values", "prices", "index"),
     [
         ((1.0, 2.0, 3.0, 4.0), (1, 1, 2, 4), 1),
-        # Above the worst, -5, they are 1, 2, 3 and 3: the dearest is not the best for being so.
+        # Above the worst, -5, they are 1, 2, 3 and 3: being the most expensive is not enough.
         ((-4.0, -3.0, -2.0, -2.0), (1, 1, 1, 4), 2),
         ((1.0, 2.0, 3.0, 40.0), (1, 1, 2, 4), 3),
     ],
@@ -172,7 +172,7 @@ def test_what_costs_nobody_knows_is_tried_first_whatever_the_unit(unit: float) -
 
 @pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
 def test_a_cost_that_nobody_knows_is_no_less_than_that_of_a_part(unit: float) -> None:
-    """Else the dearest control set comes first, as the cheapest it is taken for."""
+    """Else the most expensive control set comes first, as the cheapest it is taken for."""
     state, told = costs_unknown_of(["a", "b", "ab", "abc"], unit)
     assert ABOVE.decide(state, told).index == 1
     # Worth its part's cost it is tried, also where that part cannot be paid any more.
