@@ -18,7 +18,7 @@ from tests.short_searches import shorten
 
 ROOT = Path(__file__).parents[1]
 TUTORIALS = sorted((ROOT / "tutorials").glob("*.ipynb"))
-LONG = [path for path in TUTORIALS if path.stem in {"first_ten_minutes", "gittins"}]
+LONG = [path for path in TUTORIALS if path.stem in {"first_ten_minutes", "cost_aware"}]
 """Tutorials that take as long as all others do, for a file of tests of their own."""
 
 SECONDS = 300

@@ -56,7 +56,7 @@ PRINTED = {
         "attached: ",
         "heat = ",
     ],
-    "gittins": ["Trial 5: set epochs", "Largest index"],
+    "cost_aware": ["Trial 5: set epochs", "Largest index"],
     "indirect_queries": [
         "Trial 5: set recommended",
         "dose = 4",  # the best dose is 42

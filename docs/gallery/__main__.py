@@ -13,9 +13,9 @@ TUTORIALS = FOLDER.parents[1] / "tutorials"
 
 FIGURES = {
     "control_sets": 1,
+    "cost_aware": 0,
     "costly_feedback": 1,
     "first_ten_minutes": 1,
-    "gittins": 0,
     "indirect_bandits": 0,
     "indirect_queries": 0,
     "resolution_tree": 1,
@@ -27,7 +27,7 @@ FIGURES = {
 CARDS = {
     "card_feedback": ("costly_feedback", 3),
     "card_input_law": ("unknown_costs", 3),
-    "card_stopping": ("gittins", 1),
+    "card_stopping": ("cost_aware", 1),
 }
 """Cards as tutorials show them, by the name of the picture."""
 
