@@ -21,7 +21,8 @@ from ax_costaware.acquisition.optimize import Optimum, Region, maximize
 from ax_costaware.models.posterior import Comparison, ExactPosterior
 
 Compare: TypeAlias = Literal["correlation", "local_optima"]
-"""Definition of rivals: points of small prior correlation, or other local optima of the UCB."""
+"""Definition of rivals: points of small prior correlation with the chosen one, or, as in the paper,
+the other local optima of the upper confidence bound; the former if there are none."""
 
 RAW_SAMPLES = 512
 """Sobol points to choose starts from if none are given."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-Values = TypeVar("Values", float, Tensor)
+Values = TypeVar("Values", float, Tensor, NDArray[np.float64])
 
 _ROUNDING = 64
 """Standard deviation below which outcomes count as equal, in rounding errors of the largest one."""

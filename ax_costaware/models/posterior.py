@@ -89,6 +89,9 @@ class Comparison(NamedTuple):
     correlation: Tensor
     """Prior correlations with the other functional, ``n``."""
 
+    prior_variance: Tensor
+    """Prior variances, ``n``."""
+
 
 class FunctionalPosterior(ABC):
     """Posterior of functionals of one outcome, and of expectations over nodes."""
@@ -407,7 +410,10 @@ class ExactPosterior(FunctionalPosterior):
         prior = functionals.covariance(other, self.kernel)
         covariance = self.factor.covariance_of(cross @ self.factor.root, whitened, prior)
         correlation = _correlation(prior, own * variance)
-        return Comparison(mean, posterior_variance, covariance.squeeze(-1), correlation)
+        prior_variance = self.factor.scale.square() * own
+        return Comparison(
+            mean, posterior_variance, covariance.squeeze(-1), correlation, prior_variance
+        )
 
     def correlation(self, X: Tensor, point: Tensor) -> Tensor:
         """Return prior correlations, ``n``, of rows ``n x d`` with another row, ``d``."""

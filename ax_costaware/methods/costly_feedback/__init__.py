@@ -45,13 +45,11 @@ from ax_costaware.costs.declared_cost import cost_of
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.costed import CostArgument, CostedMethod, NothingToLearnFrom
 from ax_costaware.methods.costly_feedback.beta import LogarithmicBeta, checked_beta
+from ax_costaware.methods.costly_feedback.round import SearchedRound
 from ax_costaware.methods.costly_feedback.rules import (
     RIVAL_CORRELATION,
     FeedbackRule,
     MeasurementChoice,
-    Prospect,
-    Rivals,
-    checked_measurement,
     checked_rule,
     default_rule,
 )
@@ -325,6 +323,7 @@ class CostlyFeedback(CostedMethod):
         of the best posterior mean, which is measured if that is affordable and the rule says so.
         """
         state, index, scale = self.budget_state(problem), problem.next_index, problem.scale
+        now = self.times(problem.trials)[index]
         pays, may_pay = False, state.pays(self._least_cost(problem))
         costs = self._measurement_costs(problem)
         for explores in (True, False) if may_pay else (False,):
@@ -332,36 +331,24 @@ class CostlyFeedback(CostedMethod):
             search, feasibility, is_any_feasible = self._search(problem, index, pending, explores)
             # Without a measurement exploration gains nothing: take the best mean.
             beta = self.beta_at(index) if explores else 0.0
-            found = search.upper_confidence_bound(beta)
-            (row,) = problem.space.decode(found.point[:1])
+            found = SearchedRound(search, now, beta, scale)
+            choice = found.choose(now, beta)
+            point = found.optima.point[[choice.key]]
+            (row,) = problem.space.decode(point)
             (cost,) = costs([row])
             if pays := state.pays(cost):
                 break
-        with torch.no_grad():
-            mean, variance = (float(moment) for moment in search.posterior(found.point[:1]))
-        value, now = float(found.value[0]), self.times(problem.trials)[index]
         rule = self.rule or default_rule(self.forgetting is not None)
         chance = None
         if feasibility is not None:
-            chance = float(feasibility.probability(found.point[:1]))
+            chance = float(feasibility.probability(point))
         if pays:
-            draw, rivals = np.random.default_rng(search.seed).random, None
-            if rule.compare is not None:
-                moments = search.rivals(found.point, rule.compare, rule.joint)
-                means, variances, covariances, _ = moments
-                rivals = Rivals(
-                    scale.maximized(means).cpu().numpy(),
-                    (scale.unit**2 * variances).cpu().numpy(),
-                    (scale.unit**2 * covariances).cpu().numpy() if rule.joint else None,
-                )
+            draw = np.random.default_rng(search.seed).random
             unsure = chance if chance is not None and chance < self.feasibility_threshold else None
-            weight = self.beta_at(index)
-            best, spread = scale.maximized(mean), scale.unit**2 * variance
-            prospect = Prospect(best, spread, weight, draw, rivals, unsure)
-            choice = checked_measurement(rule, rule.decide(prospect))
+            advice = found.measurement(rule, choice, now, self.beta_at(index), draw, unsure)
         else:
-            choice = MeasurementChoice(False, self._too_expensive(state, cost))
-        mean, spread = scale.from_model(mean), scale.unit * variance**0.5
+            advice = MeasurementChoice(False, self._too_expensive(state, cost))
+        mean, spread, value = scale.sign * choice.mean, choice.variance**0.5, found.optima.value[0]
         what = "has the best posterior mean"
         if explores:
             what = "has the smallest lower" if problem.minimize else "has the largest upper"
@@ -379,24 +366,24 @@ class CostlyFeedback(CostedMethod):
             why=(
                 f"It {what} at time {now:.10g}: posterior mean {mean:.6g}, standard "
                 f"deviation {spread:.6g}, beta {beta:.6g}{feasibility_text(chance)}. "
-                f"{'Measure' if choice.measure else 'Do not measure'}: {choice.reason}."
+                f"{'Measure' if advice.measure else 'Do not measure'}: {advice.reason}."
             ),
-            expected_cost=cost if choice.measure else 0.0,
+            expected_cost=cost if advice.measure else 0.0,
             details={
                 "rule": repr(rule),
-                "reason": choice.reason,
-                "confidence": choice.confidence,
+                "reason": advice.reason,
+                "confidence": advice.confidence,
                 "mean": mean,
                 "standard_deviation": spread,
-                "upper_confidence_bound": scale.from_model(value),
+                "upper_confidence_bound": scale.from_model(float(value)),
                 "beta": beta,
                 "forgetting": model.forgetting_kernel.forgetting.item(),
                 "now": now,
                 **({} if chance is None else {"feasibility": chance}),
                 **state.record(),
             },
-            extra={"measure": choice.measure},
-            value=value,
+            extra={"measure": advice.measure},
+            value=float(value),
         )
 
     def recommend(self, problem: Problem) -> list[Best]:

@@ -2,8 +2,8 @@
 
 After a measurement, the upper confidence bound is maximized and the rivals of its best point are
 searched for. In a skipped round the posterior changes by a factor of the time alone, and the optima
-hardly move. The optima of the last search are then evaluated exactly at the new time, until the
-weight of the observations has fallen enough to search again.
+hardly move. The moments at those of the last search then follow exactly, in a few operations on
+vectors, until the weight of the observations has fallen enough to search again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -21,19 +22,20 @@ from gpytorch.means import ZeroMean
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from ax_costaware.acquisition.confidence_search import RAW_SAMPLES, ConfidenceSearch
+from ax_costaware.acquisition.confidence_search import RAW_SAMPLES, Compare, ConfidenceSearch
 from ax_costaware.acquisition.optimize import Region
 from ax_costaware.exceptions import InputError
 from ax_costaware.laws.tables import table
 from ax_costaware.methods.costly_feedback.domain import (
     NO_FORGETTING,
-    Choice,
     Hyperparameters,
     Observation,
     Point,
 )
 from ax_costaware.methods.costly_feedback.finite import TOLERANCE
-from ax_costaware.methods.costly_feedback.rules import RIVAL_CORRELATION, Compare, Rivals
+from ax_costaware.methods.costly_feedback.round import Choice, RoundPoints, SearchedRound
+from ax_costaware.methods.costly_feedback.rules import RIVAL_CORRELATION, Rivals
+from ax_costaware.models.outcome_scale import OutcomeScale
 from ax_costaware.models.posterior import ExactPosterior
 from ax_costaware.models.time_varying_gp import TimeVaryingGP
 
@@ -47,29 +49,10 @@ twenty searches between two measurements."""
 _NEAR = 128
 """Number of latest observations whose points are also starts of a search."""
 
-_ROUNDING = 1e-9
-"""Relative rounding of a point by conversion to the user's coordinates and back."""
-
 Key: TypeAlias = tuple[float, ...]
 
 
-class _Searched(NamedTuple):
-    """Result of the last search."""
-
-    search: ConfidenceSearch
-    """The search."""
-
-    now: float
-    """Its time."""
-
-    beta: float
-    """Its beta."""
-
-    optima: Tensor
-    """Local optima of the bound, ``k x d``."""
-
-
-class BoxDomain:
+class BoxDomain(RoundPoints):
     """All points of a box.
 
     Args:
@@ -91,9 +74,8 @@ class BoxDomain:
             self._shift, self._scale = np.zeros_like(self._lower), np.ones_like(self._width)
         self._seed = seed
         self._posterior: ExactPosterior | None = None
-        self._searched: _Searched | None = None
-        # Rivals, cached by the point and the kind of rivals.
-        self._rivals: tuple[tuple[Key, Compare, bool], Tensor] | None = None
+        # The last search, and the keys of its optima.
+        self._searched: tuple[SearchedRound, list[Key]] | None = None
 
     def point(self, key: Key) -> Point:
         """Return the point as an array."""
@@ -121,17 +103,15 @@ class BoxDomain:
         self._observations.append(observation)
         self._forget()
 
-    def choose(self, now: int, beta: float) -> Choice:
+    def choose(self, now: float, beta: float) -> Choice:
         """Return the point with the largest upper confidence bound, by local searches."""
         last = self._searched
-        if last is None or self._weight(last.now) - self._weight(now) > SEARCHED_AGAIN:
+        if last is None or self._weight(last[0].now) - self._weight(now) > SEARCHED_AGAIN:
             last = self._search(now, beta)
-        with torch.no_grad():
-            mean, variance = self._at(now)(last.optima)
-        best = int((mean + math.sqrt(beta) * variance.sqrt()).argmax())
-        return self.at(self._key(self._shift + self._scale * last.optima[best].numpy()), now)
+        choice = last[0].choose(now, beta)
+        return replace(choice, key=last[1][choice.key])
 
-    def at(self, key: Key, now: int) -> Choice:
+    def at(self, key: Key, now: float) -> Choice:
         """Return a point with its posterior."""
         x = self._row(key).unsqueeze(0)
         with torch.no_grad():
@@ -142,7 +122,7 @@ class BoxDomain:
         return Choice(key, self._model.mean + float(mean), float(variance))
 
     def rivals(
-        self, choice: Choice, now: int, beta: float, compare: Compare, joint: bool
+        self, choice: Choice, now: float, beta: float, compare: Compare, joint: bool
     ) -> Rivals:
         """Return the rivals of the chosen point, among them the strongest ones.
 
@@ -150,22 +130,15 @@ class BoxDomain:
         they are points with a prior correlation below ``RIVAL_CORRELATION``, or the least
         correlated one.
         """
-        last = self._searched or self._search(now, beta)
-        point, wanted = self._row(choice.key), (choice.key, compare, joint)
-        if self._rivals is None or self._rivals[0] != wanted:
-            lower, upper = last.search.region.bounds
-            same = ((last.optima - point).abs() <= _ROUNDING * (upper - lower)).all(dim=-1)
-            others = last.optima[~same]
-            self._rivals = wanted, last.search.rival_points(point, others, compare, joint)
-        with torch.no_grad():
-            found = self._at(now).compared_with(point)(self._rivals[1])
-        covariance = found.covariance.numpy() if joint else None
-        return Rivals(self._model.mean + found.mean.numpy(), found.variance.numpy(), covariance)
+        found, keys = self._searched or self._search(now, beta)
+        choice = replace(choice, key=keys.index(choice.key))
+        return found.rivals(choice, now, beta, compare, joint)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the bounds as plain values, and time and beta of the last search."""
-        last = self._searched
-        searched = None if last is None else [last.now, last.beta]
+        searched = None
+        if self._searched is not None:
+            searched = [self._searched[0].now, self._searched[0].beta]
         return {"bounds": self._bounds.tolist(), "searched": searched}
 
     def restore(self, stored: dict[str, Any]) -> None:
@@ -191,7 +164,7 @@ class BoxDomain:
         rows = self._observations
         while rows and self._log_decay * (rows[-1].round - rows[0].round) < math.log(TOLERANCE):
             rows.popleft()
-        self._posterior = self._searched = self._rivals = None
+        self._posterior = self._searched = None
 
     def _at(self, now: float) -> ExactPosterior:
         if self._posterior is None:
@@ -209,7 +182,7 @@ class BoxDomain:
             self._posterior = ExactPosterior.of(model.requires_grad_(False))
         return self._posterior.at_time(now)
 
-    def _search(self, now: float, beta: float) -> _Searched:
+    def _search(self, now: float, beta: float) -> tuple[SearchedRound, list[Key]]:
         bounds = torch.as_tensor((self._bounds - self._shift) / self._scale)
         # Starts over the whole box and at observations, with new Sobol points for each search.
         seed = int(np.random.SeedSequence([self._seed, int(now)]).generate_state(1)[0])
@@ -217,8 +190,9 @@ class BoxDomain:
         latest = dict.fromkeys(o.key for o in list(self._observations)[-_NEAR:])
         starts = torch.cat([sobol, *(self._row(key).unsqueeze(0) for key in latest)])
         search = ConfidenceSearch(self._at(now), Region(bounds), RIVAL_CORRELATION, starts)
-        optima = search.upper_confidence_bound(beta).point
-        self._searched, self._rivals = _Searched(search, now, beta, optima), None
+        found = SearchedRound(search, now, beta, OutcomeScale(self._model.mean))
+        points = self._shift + self._scale * found.optima.point.numpy()
+        self._searched = found, [self._key(point) for point in points]
         return self._searched
 
 

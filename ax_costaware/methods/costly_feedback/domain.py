@@ -1,8 +1,8 @@
 """Data that the costly-feedback loop and its domains exchange.
 
 A domain holds the points that can be used, finitely many (``FiniteDomain``) or a box
-(``BoxDomain``), and the posterior of the model there. The loop has the common part: rounds, rules,
-measurements. Outcomes are in the user's own unit throughout, and are maximized.
+(``BoxDomain``), and the posterior of the model there. Outcomes are in the user's own unit
+throughout, and are maximized.
 """
 
 from __future__ import annotations
@@ -77,20 +77,6 @@ class Observation(NamedTuple):
 
     value: float
     """Measured outcome."""
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The point of a round."""
-
-    key: Any
-    """Key of the point in its domain."""
-
-    mean: float
-    """Posterior mean there."""
-
-    variance: float
-    """Posterior variance there."""
 
 
 def check_kernel(kernel: Kernel, dimension: int, in_box: bool) -> None:

@@ -16,10 +16,12 @@ from gpytorch.kernels import Kernel
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import KDTree
 
+from ax_costaware.acquisition.confidence_search import Compare
 from ax_costaware.exceptions import InputError
 from ax_costaware.laws.tables import table
-from ax_costaware.methods.costly_feedback.domain import Choice, Hyperparameters, Observation, Point
-from ax_costaware.methods.costly_feedback.rules import RIVAL_CORRELATION, Compare, Rivals
+from ax_costaware.methods.costly_feedback.domain import Hyperparameters, Observation, Point
+from ax_costaware.methods.costly_feedback.round import Choice, RoundPoints
+from ax_costaware.methods.costly_feedback.rules import RIVAL_CORRELATION, Rivals
 from ax_costaware.models.candidate_posterior import CandidatePosterior
 
 TOLERANCE = 1e-4
@@ -30,7 +32,7 @@ _LARGEST_MATRIX = 2_000
 """Most candidates for which the whole prior covariance is stored (32 MB); else single rows."""
 
 
-class FiniteDomain:
+class FiniteDomain(RoundPoints):
     """Candidates, at least two and all different.
 
     Args:
@@ -70,7 +72,7 @@ class FiniteDomain:
         self._posterior = CandidatePosterior(
             self._prior.row, self._prior.variance, model.forgetting, model.noise, TOLERANCE
         )
-        self._last_moments: tuple[int, tuple[Point, Point]] | None = None
+        self._last_moments: tuple[float, tuple[Point, Point]] | None = None
         self._last_choice: int | None = None
         for observation in observations:
             self.observe(observation)
@@ -81,7 +83,7 @@ class FiniteDomain:
         self._last_moments = None
         self._last_choice = None
 
-    def choose(self, now: int, beta: float) -> Choice:
+    def choose(self, now: float, beta: float) -> Choice:
         """Return the candidate with the largest upper confidence bound, the first of equals.
 
         Without a new observation the last choice stays until one of its rivals has a larger bound.
@@ -93,13 +95,13 @@ class FiniteDomain:
             self._last_choice = key
         return self.at(self._last_choice, now)
 
-    def at(self, key: int, now: int) -> Choice:
+    def at(self, key: int, now: float) -> Choice:
         """Return a candidate with its posterior."""
         mean, variance = self._moments(now)
         return Choice(key, self._mean + float(mean[key]), float(variance[key]))
 
     def rivals(
-        self, choice: Choice, now: int, beta: float, compare: Compare, joint: bool
+        self, choice: Choice, now: float, beta: float, compare: Compare, joint: bool
     ) -> Rivals:
         """Return the rivals of the chosen candidate.
 
@@ -127,7 +129,7 @@ class FiniteDomain:
                 return key
             key = best
 
-    def _moments(self, now: int) -> tuple[Point, Point]:
+    def _moments(self, now: float) -> tuple[Point, Point]:
         """Return posterior means and variances in a round, cached."""
         if self._last_moments is None or self._last_moments[0] != now:
             self._last_moments = now, self._posterior.moments(now)

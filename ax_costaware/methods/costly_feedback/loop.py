@@ -51,8 +51,6 @@ from ax_costaware.methods.costly_feedback.plain_values import (
 from ax_costaware.methods.costly_feedback.rules import (
     FeedbackRule,
     MeasurementChoice,
-    Prospect,
-    checked_measurement,
     checked_rule,
     default_rule,
 )
@@ -316,12 +314,8 @@ class CostlyFeedbackLoop:
             choice = self._domain.at(self._start, now)
         else:
             choice = self._domain.choose(now, beta)
-        rivals = None
-        if rule.compare is not None:
-            rivals = self._domain.rivals(choice, now, beta, rule.compare, rule.joint)
         draw = partial(next, self._draws())
-        prospect = Prospect(choice.mean, choice.variance, beta, draw, rivals)
-        return choice.key, checked_measurement(rule, rule.decide(prospect))
+        return choice.key, self._domain.measurement(rule, choice, now, beta, draw)
 
     def _learn(self) -> None:
         latest = list(self._history)[-_LARGEST_FIT:]

@@ -14,12 +14,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from ax_costaware.acquisition.confidence_search import Compare
 from ax_costaware.argument_checks import (
     boolean,
     check_fields,
@@ -31,10 +32,6 @@ from ax_costaware.argument_checks import (
     probability,
 )
 from ax_costaware.exceptions import InputError
-
-Compare: TypeAlias = Literal["correlation", "local_optima"]
-"""Definition of rivals: points of small prior correlation with the chosen one, or, as in the paper,
-the other local optima of the upper confidence bound; the former if there are none."""
 
 RIVAL_CORRELATION = 0.8
 """Prior correlation with the chosen point below which a point is a rival. Closer points cannot, and

@@ -14,12 +14,13 @@ from gpytorch.kernels import MaternKernel
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
+from ax_costaware.acquisition.confidence_search import Compare
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import CostlyFeedbackLoop
 from ax_costaware.methods.costly_feedback import box
 from ax_costaware.methods.costly_feedback.box import BoxDomain
 from ax_costaware.methods.costly_feedback.domain import Hyperparameters, Observation
-from ax_costaware.methods.costly_feedback.rules import RIVAL_CORRELATION, Compare
+from ax_costaware.methods.costly_feedback.rules import RIVAL_CORRELATION
 
 Array = NDArray[np.float64]
 
