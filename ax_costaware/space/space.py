@@ -382,21 +382,25 @@ class Space:
         holds = [over <= 1e-8 + slack for over, slack in sums]
         return all(holds + [abs(over) <= 1e-8 * size + slack for over, slack, size in equal])
 
-    def design(self, seed: int) -> Iterator[dict[str, Value]]:
-        """Yield an infinite quasi-random sequence of parameterizations in raw units.
+    def design(self, seed: int, uniform: bool = False) -> Iterator[dict[str, Value]]:
+        """Yield an infinite sequence of parameterizations in raw units.
 
         Equality constraints hold. Inequality constraints are ignored, unless they are on integers
         or choices and few points satisfy them: then only such points are drawn.
 
         Args:
             seed: Seed of the sequence.
+            uniform: True for uniformly random points, False for scrambled Sobol points.
 
         Yields:
             Parameterizations in declared order.
         """
         free, engine = [column.parameter for column in self.columns.values()], self._sobol(seed)
+        chance = torch.Generator().manual_seed(seed)
         while True:
             block = engine.draw(_BLOCK, dtype=torch.double)
+            if uniform:
+                block = torch.rand(block.shape, dtype=torch.double, generator=chance)
             if self.elimination is not None:
                 X = self._spread(block)
                 points = self._within(X, len(block) // _MOST_DRAWS, seed)

@@ -22,6 +22,7 @@ from torch import Tensor
 from ax_costaware.acquisition.feasibility import feasible_first
 from ax_costaware.acquisition.optimize import is_flat
 from ax_costaware.argument_checks import (
+    boolean,
     check_fields,
     instance_of,
     integer_at_least,
@@ -119,6 +120,13 @@ class ControlSets(Method):
     """Names of the control sets that the initial trials cycle through; by default those of least
     cost, or all of them if a cost is unknown or depends on the values that are set."""
 
+    initial_design: str = "sobol"
+    """Values of the initial design: ``"sobol"``, or ``"uniform"`` for uniformly random ones."""
+
+    affordable_only: bool = True
+    """Choose among the control sets that the rest of the budget pays for. False: the run ends when
+    the rule chooses one that it does not pay for (line 7 of UCB-CVS)."""
+
     num_nodes: int = 128
     """Quasi-random nodes of the joint distribution of the uncontrolled inputs."""
 
@@ -165,6 +173,8 @@ class ControlSets(Method):
             expected = "a finite number >= 0, or a TheoreticalBeta"
             set_fields(self, beta=nonnegative_number(self.beta, "beta", expected))
         one_of(self.acquisition, "acquisition", ACQUISITIONS)
+        one_of(self.initial_design, "initial_design", ("sobol", "uniform"))
+        boolean(self.affordable_only, "affordable_only")
         integer_at_least(self.num_nodes, 1, "num_nodes")
         set_fields(self, initial_control_sets=checked_initial_control_sets(self))
         check_budget(self, self.least_costs)
@@ -334,9 +344,10 @@ class ControlSets(Method):
             return NO_LIMIT if open_sets else 1
         change = 0.0 if self.switching_cost is None else self.switching_cost.most
         largest_cost = max(cost for _, cost in open_sets) + change
-        # After j trials at most j * largest_cost is spent, and the cheapest must still fit.
+        # After j trials at most j * largest_cost is spent, and the next must still fit.
         left = state.remaining or 0.0
-        return 1 + max(0, math.floor((left - min(known) - change) / largest_cost + 1e-9))
+        last = min(known) + change if self.affordable_only else largest_cost
+        return 1 + max(0, math.floor((left - last) / largest_cost + 1e-9))
 
     def groups(self) -> list[str]:
         """Return the names of the control sets, as declared."""

@@ -167,8 +167,7 @@ def check_constraints(problem: Problem, method: ControlSets) -> None:
         raise UnsupportedInputError(
             f"rule={rule!r} with outcome constraints {', '.join(map(str, problem.constraints))}: "
             "it compares control sets by bounds of the objective alone. Expected "
-            "LargestValuePerCost, the default, EpsilonSchedule, or with declared costs "
-            "ExploreThenCommit."
+            "LargestValuePerCost, the default, EpsilonSchedule or ExploreThenCommit."
         )
 
 

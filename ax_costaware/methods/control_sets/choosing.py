@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -59,6 +60,10 @@ def choose(problem: Problem, method: ControlSets) -> Decision | Stop:
         cost = values.cost_of(choice.index)
         if values.budget_state.pays(None if cost is None else cost.mean):
             return _decision(values, choice, passed_over, record)
+        if not (method.affordable_only or values.budget_state.is_capped):
+            chosen = f"the rule chose control set {method.names[choice.index]!r}"
+            price = "" if cost is None else f", which costs {cost.mean:g}"
+            return _stop(values, method.exhausted(problem, values.budget_state, chosen + price))
         # Affordable on average, or at other values, but not at its best values.
         able[choice.index] = False
         passed_over.append(method.names[choice.index])
@@ -206,6 +211,9 @@ def _open_sets(values: ControlSetValues, costs: Sequence[float | None]) -> list[
     affordable = [values.budget_state.pays(cost) for cost in costs]
     if not any(affordable):
         return affordable
+    if not method.affordable_only and not values.initial:
+        most = method.max_trial_cost
+        affordable = [most is None or cost is None or cost <= most for cost in costs]
     allowed = allowed_sets(values.problem, method.control_sets)
     able = [a and b for a, b in zip(allowed, affordable, strict=True)]
     if not any(able):
@@ -249,15 +257,14 @@ def initial_trial(problem: Problem, method: ControlSets) -> Decision | Stop:
     """Return the next trial of the initial design: scrambled Sobol points of the controlled inputs.
 
     Trial ``i`` uses the ``i``-th control set of a cycle, and the coordinates of its inputs in the
-    ``i``-th point of one scrambled Sobol sequence. The arm has nominal values of the uncontrolled
-    inputs.
+    ``i``-th point of one scrambled Sobol sequence, or of one of uniformly random points. The arm
+    has nominal values of the uncontrolled inputs.
 
     If a cost depends on the values that are set, points are drawn until one leaves enough budget
     for the other initial trials; if none does, the first affordable one is used. If a control set
     is not affordable or not open, the next one of the cycle is used, then the cheapest of all.
 
-    The paper starts from uniformly random points under the cheapest control set; Sobol points
-    spread better.
+    The paper starts from uniformly random points of all inputs; Sobol points spread better.
 
     Raises:
         InputError: If no point meets the parameter constraints, or what the caller fixes leaves no
@@ -289,7 +296,7 @@ def initial_trial(problem: Problem, method: ControlSets) -> Decision | Stop:
         cost,
         values.budget_state,
         f"control set {chosen.name!r} ({price}) comes next in the initial design, whose values "
-        "are quasi-random.",
+        f"are {'quasi-' if method.initial_design == 'sobol' else 'uniformly '}random.",
         details={"in_play": [chosen.name], "values": {}, "rule": "initial design"},
         **_extra(chosen, arm),
         join=":",
@@ -337,16 +344,17 @@ def _affordable_trial(
 
 
 def _initial_arms(space: QuerySpace, index: int, chosen: ControlSet) -> Iterator[dict[str, Value]]:
-    """Yield quasi-random values of a control set: those of a trial's index, then alternatives.
+    """Yield random values of a control set: those of a trial's index, then alternatives.
 
     Raises:
         InputError: If none meets the parameter constraints.
     """
     found = False
     problem, seed = space.problem, space.method.seed
-    rows: Iterator[Row] = islice(problem.space.design(seed), index, None)
+    design = partial(problem.space.design, uniform=space.method.initial_design == "uniform")
+    rows: Iterator[Row] = islice(design(seed), index, None)
     if not problem.space.equalities:
-        rows = chain(islice(rows, 1), problem.space.design(decision_seed(seed, index)))
+        rows = chain(islice(rows, 1), design(decision_seed(seed, index)))
     for row in islice(rows, MAX_DRAWS):
         drawn = {**row, **problem.fixed}
         arm = space.arm(chosen, {name: drawn[name] for name in chosen.parameters})

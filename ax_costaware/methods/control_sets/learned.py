@@ -261,6 +261,9 @@ class ExpectedCosts:
     def models(self) -> dict[int, ControlSetCostModel]:
         """Learned costs that depend on the values, by the index of the control set."""
         found: dict[int, ControlSetCostModel] = {}
+        rule = self.space.method.rule
+        if rule is not None and not rule.models_costs:
+            return found
         for i, columns in enumerate(self.space.control_sets):
             if self.reported[i] and columns:
                 bounds = self.space.space.bounds[:, list(columns)]

@@ -13,7 +13,12 @@ from ax_costaware.core.simulation import Simulation
 from ax_costaware.exceptions import InputError
 from ax_costaware.laws.joint import JointEmpirical
 from ax_costaware.laws.marginals import Empirical, Uniform
-from ax_costaware.methods import ControlSetHistory, LargestValuePerCost, UnknownCosts
+from ax_costaware.methods import (
+    ControlSetHistory,
+    EpsilonSchedule,
+    LargestValuePerCost,
+    UnknownCosts,
+)
 from ax_costaware.methods.control_sets import ControlSets, choosing
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.values import ControlSetValues
@@ -103,6 +108,35 @@ def test_a_budget_that_is_used_up(asked: Simulation) -> None:
     assert isinstance(stop, Stop)
     assert "is exhausted: 3.65 of 3 is spent" in stop.reason
     assert "and the cheapest control set costs 0.1. Deploy control set 'x1+x2+x3'" in stop.reason
+
+
+@pytest.mark.parametrize("budget", [3.4, 2.55])
+def test_a_run_may_end_with_the_first_choice_that_is_not_payable(budget: float) -> None:
+    """Algorithm 1 of Tay et al. 2023, lines 3 to 7: break if C - sum of costs < c_i."""
+    costs, epsilon = [0.1, 0.3, 1.0], 0.15
+    method = ControlSets(
+        CONTROL_SETS, MARGINALS, budget=budget, rule=EpsilonSchedule.polynomial(epsilon, 1.0),
+        charge_initial=False, affordable_only=False, **FAST,
+    )  # fmt: skip
+    made = run(method, 30)
+    played, left = [trial.parameters[CONTROL_SET] for trial in made.trials[5:]], budget
+    for t in range(1, len(played) + 2):
+        past = Simulation(method, SPACE, hyperparameters=MODEL, trials=made.trials[: 4 + t])
+        u = ControlSetValues(past.problem(), method)([0, 1, 2])
+        S1 = [i for i in range(3) if u[i] + epsilon / t >= max(u)]
+        chosen = min(S1, key=lambda i: costs[i])
+        if left < costs[chosen]:
+            break
+        assert played[t - 1] == method.names[chosen]
+        left -= costs[chosen]
+    assert t == len(played) + 1
+    stop = method.decide(made.problem())
+    assert isinstance(stop, Stop)
+    assert f"the rule chose control set {method.names[chosen]!r}, which costs" in stop.reason
+    onward = replace(method, affordable_only=True).decide(made.problem())
+    assert isinstance(onward, Decision) is (left >= 0.1)
+    capped = replace(method, max_trial_cost=0.5).decide(made.problem())
+    assert isinstance(capped, Decision) is (left >= 0.3)
 
 
 def test_learned_costs_are_averages_of_what_was_reported() -> None:

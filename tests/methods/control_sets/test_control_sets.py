@@ -70,6 +70,8 @@ BAD_ARGUMENTS: list[tuple[dict[str, Any], str]] = [
     ({"initial_control_sets": "x1"}, "initial_control_sets='x1': expected a list"),
     ({"initial_control_sets": ["x9"]}, r"initial_control_sets\[0\]='x9': expected one of \['x1'"),
     ({"charge_initial": "no"}, "charge_initial='no': expected True or False"),
+    ({"initial_design": "grid"}, r"initial_design='grid': expected one of \['sobol', 'uniform'\]"),
+    ({"affordable_only": 1}, "affordable_only=1: expected True or False"),
     ({"num_nodes": 0}, "num_nodes=0"),
     ({"num_restarts": 0}, "num_restarts=0"),
 ]

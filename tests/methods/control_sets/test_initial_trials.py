@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from scipy.stats import kstest
 
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Decision, Problem, Stop
@@ -74,6 +75,20 @@ def test_points_repeat_and_spread() -> None:
     assert {int(row["x"] * 8) for row in arms} == set(range(8)), "one in each eighth"
     fixed = arm(0, fixed={"x": 0.125}, initial_control_sets=("x+z",))
     assert (fixed["x"], fixed[CONTROL_SET]) == (0.125, "x+z")
+
+
+def test_points_may_be_uniformly_random() -> None:
+    """The initial design of Tay et al. 2023: five uniform points of all inputs."""
+    paper = {"initial_control_sets": ("x+z",), "initial_design": "uniform"}
+    arms = [arm(i, **paper) for i in range(5)]
+    assert arms == [arm(i, **paper) for i in range(5)]
+    assert arms != [arm(i, seed=1, **paper) for i in range(5)]
+    assert arm(0)["x"] != arms[0]["x"]
+    xs = [arm(0, seed=seed, **paper)["x"] for seed in range(100)]
+    assert kstest(xs, "uniform").pvalue > 0.01
+    decision = ask(0, **paper)
+    assert isinstance(decision, Decision)
+    assert "whose values are uniformly random" in decision.why
 
 
 def test_constraints_are_met_with_the_rest_at_nominal_values() -> None:

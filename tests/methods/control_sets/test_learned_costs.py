@@ -42,6 +42,7 @@ def learned(
     points: dict[int, list[float]],
     sets: tuple[ControlSet, ...] = SETS,
     space: Space = SPACE,
+    rule: UnknownCosts = RULE,
 ) -> ExpectedCosts:
     """Expected costs of control sets, by default the three above, from costs at points."""
     trials = [
@@ -49,7 +50,7 @@ def learned(
         for name, by_trial in costs.items()
         for i, cost in by_trial.items()
     ]
-    method = ControlSets(sets, {}, rule=RULE)
+    method = ControlSets(sets, {}, rule=rule)
     return QuerySpace(Problem(space, tuple(trials)), method).costs
 
 
@@ -97,6 +98,14 @@ def test_costs_that_depend_on_controlled_values_only(unit: float) -> None:
     context = TrialContext(varying[0], previous={"a": 0.5})
     more = switching.log_cost(X, context).exp() - costs.log_cost(X, context).exp()
     assert more.flatten().tolist() == pytest.approx([5.0] * 6)  # it does not set b
+
+
+def test_a_rule_may_average_costs_that_depend_on_values() -> None:
+    """As in Hoang et al. 2025, line 22."""
+    points = {i: [0.5, i / 23] for i in range(24)}
+    of_b = {i: math.exp(2 * x[1]) for i, x in points.items()}
+    costs = learned({"b": of_b}, points, rule=UnknownCosts.published(50, rounds=1))
+    assert costs.at(1, BOUNDS[0]) == (pytest.approx(sum(of_b.values()) / 24), None)
 
 
 def test_a_control_set_without_columns_has_an_average() -> None:

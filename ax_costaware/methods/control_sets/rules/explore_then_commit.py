@@ -3,7 +3,9 @@
 Section 4.2 of Tay et al. 2023, *Bayesian Optimization with Cost-varying Variable Subsets*. A cost
 group is the control sets of equal cost; the most expensive group is not explored. ``ETC-50`` is
 ``ExploreThenCommit(50)``, and ``ETC-Ada``, which the paper recommends, is
-``ExploreThenCommit.adaptive()``.
+``ExploreThenCommit.adaptive()``. Hoang et al. 2025, *Bayesian Optimization for Unknown Cost-Varying
+Variable Subsets with No-Regret Costs*, groups control sets of unknown costs by their number of
+inputs: ``ExploreThenCommit(50, by="size")``.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing_extensions import override
 from ax_costaware.argument_checks import (
     check_fields,
     integer_at_least,
+    one_of,
     optional,
     positive_number,
     sequence_of,
@@ -38,13 +41,17 @@ from ax_costaware.methods.control_sets.rules.rule import (
 _ROUNDING = 1e-9
 """Relative distance to an integer that is rounding only, so that 4 / (0.3 / 3) is 40."""
 
+_LAST = {"cost": "most expensive, cheapest first", "size": "largest, smallest first"}
+"""The group that is not explored, and the order of the others."""
+
 
 @dataclass(frozen=True, init=False, repr=False)
 class ExploreThenCommit(ControlSetRule):
     """Play the cheapest cost group that has plays left; when none has, every control set competes.
 
     Within what is in play, the control set with the largest value is chosen. A group without an
-    affordable control set is passed over.
+    affordable control set is passed over. With ``by="size"`` a group is the control sets of an
+    equal number of inputs, from the fewest; the group of most inputs is not explored.
     """
 
     plays: int | tuple[int, ...] | None
@@ -55,22 +62,34 @@ class ExploreThenCommit(ControlSetRule):
     """Groups get ``floor(scale / c)`` plays, with ``c`` their cost relative to the largest; None if
     ``plays`` sets them."""
 
+    by: str
+    """What the control sets of a group share: ``"cost"`` or ``"size"``."""
+
     def __init__(
-        self, plays: int | Sequence[int] | None = None, scale: float | None = None
+        self,
+        plays: int | Sequence[int] | None = None,
+        scale: float | None = None,
+        by: str = "cost",
     ) -> None:
-        """Give either the plays of each cost group or a scale.
+        """Give either the plays of each group or a scale.
 
         Args:
             plays: An integer >= 0 for every cost group, or one for each but the most expensive,
                 cheapest first.
             scale: A finite number > 0; see ``adaptive``.
+            by: ``"cost"``; or ``"size"``, which works with unknown costs and takes no ``scale``.
 
         Raises:
-            InputError: For both or neither, or values other than these.
+            InputError: For both or neither of ``plays`` and ``scale``, or values other than these.
         """
         if (plays is None) == (scale is None):
             raise InputError(f"plays={plays!r}, scale={scale!r}: expected one of the two.")
-        set_fields(self, plays=plays, scale=scale)
+        if one_of(by, "by", _LAST) == "size" and scale is not None:
+            raise InputError(
+                f"scale={scale!r} with by='size': expected plays, since a scale is "
+                "divided by costs."
+            )
+        set_fields(self, plays=plays, scale=scale, by=by)
         check_fields(self, plays=optional(_checked_plays), scale=optional(positive_number))
 
     @classmethod
@@ -91,13 +110,14 @@ class ExploreThenCommit(ControlSetRule):
     def __repr__(self) -> str:
         if self.scale is not None:
             return f"ExploreThenCommit.adaptive(scale={self.scale!r})"
-        return f"ExploreThenCommit(plays={self.plays!r})"
+        by = "" if self.by == "cost" else f", by={self.by!r}"
+        return f"ExploreThenCommit(plays={self.plays!r}{by})"
 
     def plays_per_group(self, costs: Sequence[float]) -> tuple[int, ...]:
-        """Return the plays of each cost group but the most expensive, cheapest first.
+        """Return the plays of each group but the most expensive, cheapest first.
 
         Args:
-            costs: Costs of all declared control sets.
+            costs: Costs of all declared control sets, or their numbers of inputs.
 
         Raises:
             InputError: If ``plays`` lists another number of groups.
@@ -110,7 +130,7 @@ class ExploreThenCommit(ControlSetRule):
             if len(self.plays) != len(groups):
                 raise InputError(
                     f"plays={self.plays!r} has {len(self.plays)} entries: expected {len(groups)}, "
-                    f"one for each cost group but the most expensive, cheapest first, of the costs "
+                    f"one for each {self.by} group but the {_LAST[self.by]}, of the {self.by}s "
                     f"{list(costs)}."
                 )
             return self.plays
@@ -119,11 +139,14 @@ class ExploreThenCommit(ControlSetRule):
 
     @override
     def refusal(self, costs: Mapping[str, Any]) -> str | None:
+        if self.by == "size":
+            return None
         for name, cost in costs.items():
             if cost is None:
                 return (
                     f"explores by cost, but control set {name!r} has cost=None: pass a rule that "
-                    "learns costs, such as UnknownCosts(), or give the cost of every control set."
+                    "takes unknown costs, such as UnknownCosts() or ExploreThenCommit(..., "
+                    "by='size'), or give the cost of every control set."
                 )
             if not isinstance(cost, float):
                 return (
@@ -135,8 +158,10 @@ class ExploreThenCommit(ControlSetRule):
         return None
 
     @override
-    def exploration_cost(self, costs: Sequence[float]) -> float:
-        """Return the cost of all plays before the commitment, in the unit of ``costs``."""
+    def exploration_cost(self, costs: Sequence[float]) -> float | None:
+        """Return the cost of all plays before the commitment; None if it is not known."""
+        if self.by == "size":
+            return None
         groups = cost_groups(costs)[:-1]
         plays = self.plays_per_group(costs)
         return math.fsum(n * costs[group[0]] for n, group in zip(plays, groups, strict=True))
@@ -145,21 +170,23 @@ class ExploreThenCommit(ControlSetRule):
         """Choose a control set; see ``ControlSetRule.decide``.
 
         Raises:
-            InputError: Also if ``plays`` lists another number of groups than the costs have.
+            InputError: Also if ``plays`` lists another number of groups than there are.
         """
         in_play = history.affordable_indices()
         because = (
-            f"No cost group has affordable plays left to explore, so all {len(in_play)} "
+            f"No {self.by} group has affordable plays left to explore, so all {len(in_play)} "
             "affordable control sets compete"
         )
-        groups = cost_groups(history.costs)[:-1]
-        for group, allowance in zip(groups, self.plays_per_group(history.costs), strict=True):
+        shared = history.costs if self.by == "cost" else [*map(float, map(len, history.parameters))]
+        for group, allowance in zip(
+            cost_groups(shared)[:-1], self.plays_per_group(shared), strict=True
+        ):
             left = allowance - sum(history.plays[i] for i in group)
             affordable = [i for i in group if history.affordable[i]]
             if left > 0 and affordable:
                 in_play = affordable
                 because = (
-                    f"Exploring control sets of cost {history.costs[group[0]]:g}, which have "
+                    f"Exploring control sets of {self.by} {shared[group[0]]:g}, which have "
                     f"{left} of {allowance} plays left"
                 )
                 break

@@ -250,6 +250,9 @@ class ControlSetRule(ABC):
     """True if the rule compares bounds that are of the objective alone, and so takes no outcome
     constraints."""
 
+    models_costs = True
+    """True to learn how costs depend on the values that a control set sets."""
+
     @property
     def baseline(self) -> str | None:
         """Value that values per unit of cost are counted from: ``"zero"``, or ``"worst"``.
@@ -287,7 +290,10 @@ class ControlSetRule(ABC):
         return None
 
     def exploration_cost(self, costs: Sequence[float]) -> float | None:
-        """Return the cost of all exploration, in the unit of ``costs``; None: it has no end."""
+        """Return the cost of all exploration, in the unit of ``costs``.
+
+        None if it has no end, or costs do not tell.
+        """
         return None
 
 

@@ -1,7 +1,8 @@
 r"""The cheapest control set with nearly the best value, if costs are random and learned.
 
-A variant of Algorithm 1 of Hoang et al. 2025, *Bayesian Optimization for Unknown Cost-Varying
-Variable Subsets with No-Regret Costs*. Every control set is explored in turn; then, with an upper
+Algorithm 1 of Hoang et al. 2025, *Bayesian Optimization for Unknown Cost-Varying Variable Subsets
+with No-Regret Costs*, is ``UnknownCosts.published``. The defaults are this package's own variant of
+it. Every control set is explored in turn; then, with an upper
 confidence bound :math:`u_i` of the best expected value of control set i, and the best lower one
 :math:`l`,
 
@@ -17,18 +18,20 @@ function over the uncontrolled inputs. The uncertainty of the average is much sm
 whose inputs matter little is never ruled out by the former, so the default bounds are
 :math:`\max E\mu \pm \beta\,\mathrm{sd}[E f]`.
 
-Assumptions of the paper about units are removed, so that a shift or another unit of the objective
-or of the cost changes no decision:
+By default assumptions of the paper about units are removed, so that a shift or another unit of the
+objective or of the cost changes no decision:
 
 * :math:`(1 - \alpha)\,\bar l` presumes an objective of at least zero. Here it is
-  :math:`\bar l - \alpha \max(\bar l - f_{low}, 0)`, with the least value :math:`f_{low}` of the
-  objective given, or estimated from the model.
+  :math:`\bar l - \alpha (\bar l - f_{low})`, with the least value :math:`f_{low}` of the objective
+  given, or estimated from the model.
 * The width :math:`\sqrt{2 \log T / T_i}` of a mean cost presumes costs in [0, 1]. Here it is
   multiplied by the range of the costs of one control set. If it is not given, twice the standard
   deviation is used, which is at most the range (Popoviciu) and suffices for a sub-Gaussian cost.
   The relative standard deviation is pooled over the control sets.
 * The number of trials :math:`T` is unknown under a budget. Here it is the number of trials so far
   plus those that the rest of the budget pays for at the average cost so far.
+* A mean cost is an average of reports. Here it is that of a log-normal model at the values that are
+  set, where reports depend on these.
 
 Costs and the budget are in the user's own unit, values in raw units of the objective with the sign
 of maximization.
@@ -114,8 +117,18 @@ class UnknownCosts(ControlSetRule):
     """Times that each control set is explored at most; None: as often as the share allows."""
 
     pointwise_bounds: bool = False
-    """Average the pointwise bounds, as the paper does, in place of bounds of the average. The other
-    differences from the paper stay; see the module."""
+    """Average the pointwise bounds, as the paper does, in place of bounds of the average."""
+
+    horizon: int | None = None
+    """Number of trials T in the width of the bound of a mean cost, an integer >= 2; None: trials so
+    far and those that the rest of the budget pays for."""
+
+    models_costs: bool = True
+    """Learn how costs depend on the values that a control set sets; False: average its reports."""
+
+    decays_with_budget: bool = False
+    """Decrease the tolerance in proportion to the rest of the budget, in place of halving it: the
+    paper's practical advice."""
 
     def __post_init__(self) -> None:
         tolerance = partial(
@@ -130,6 +143,41 @@ class UnknownCosts(ControlSetRule):
             worst_value=optional(partial(finite_number, expected="a finite number, or None")),
             rounds=optional(at_least(1)),
             pointwise_bounds=boolean,
+            horizon=optional(at_least(2)),
+            models_costs=boolean,
+            decays_with_budget=boolean,
+        )
+        if self.decays_with_budget and self.halve_every is not None:
+            raise InputError(
+                f"halve_every={self.halve_every} with decays_with_budget=True: expected one of the "
+                "two."
+            )
+
+    @classmethod
+    def published(
+        cls, horizon: int, worst_value: float = 0.0, rounds: int | None = None, **others: Any
+    ) -> UnknownCosts:
+        """Return Algorithm 1 of the paper, for costs in [0, 1].
+
+        Args:
+            horizon: Number of trials T.
+            worst_value: Least value of the objective; the paper presumes zero.
+            rounds: Number of trials of each control set in the exploration, tau of the paper; None:
+                as many as cost ``exploration`` of the budget, as in its experiments.
+            **others: Further fields. The defaults of ``tolerance``, ``exploration`` and
+                ``halve_every`` are those of the experiments.
+
+        Raises:
+            InputError: As ``UnknownCosts``.
+        """
+        return cls(
+            horizon=horizon,
+            worst_value=worst_value,
+            rounds=rounds,
+            cost_range=1.0,
+            pointwise_bounds=True,
+            models_costs=False,
+            **others,
         )
 
     def __repr__(self) -> str:
@@ -157,6 +205,8 @@ class UnknownCosts(ControlSetRule):
                 "rounds=None: without a budget, which exploration could take a share of, expected "
                 "the number of times that each control set is explored."
             )
+        if history.budget is None and self.decays_with_budget:
+            raise InputError("decays_with_budget=True: expected a budget.")
         affordable = history.affordable_indices()
         tops = maximal(proper_supersets(history.parameters), range(len(history.costs)))
         bounds = evaluate.lower(tops, self.pointwise_bounds)
@@ -229,7 +279,7 @@ class UnknownCosts(ControlSetRule):
         running_lower, running_upper = _running_bounds(history)
 
         def threshold(goal: float) -> float:
-            return goal - tolerance * max(goal - worst, 0.0)
+            return goal - tolerance * (goal - worst)
 
         goal = max(running_lower, lower)
         qualified = [i for i in affordable if min(running_upper[i], present[i]) >= threshold(goal)]
@@ -270,13 +320,17 @@ class UnknownCosts(ControlSetRule):
         )
 
     def _tolerance_now(self, history: ControlSetHistory) -> float:
+        exploited = [past for past in history.past if past.state.get("phase") == EXPLOIT]
+        if self.decays_with_budget:
+            left = max(history.remaining or 0.0, 0.0)
+            at_first = left + math.fsum(past.charged for past in exploited)
+            return self.tolerance * left / at_first if left else 0.0
         every = self.halve_every
         if every == 0:
             return self.tolerance
         if every is None:
             every = len(frozenset().union(*history.parameters))
-        exploited = sum(past.state.get("phase") == EXPLOIT for past in history.past)
-        return float(self.tolerance * 0.5 ** (exploited // every))
+        return float(self.tolerance * 0.5 ** (len(exploited) // every))
 
     def _least_costs(
         self, history: ControlSetHistory, evaluate: EvaluateBounds, indices: Sequence[int]
@@ -286,7 +340,7 @@ class UnknownCosts(ControlSetRule):
         reported = history.reported or ((),) * len(history.costs)
         averaged = [reported[i] for i, cost in estimates.items() if cost.standard_error is None]
         relative = 2 * relative_scatter(averaged)
-        factor = math.sqrt(2 * math.log(_horizon(history)))
+        factor = math.sqrt(2 * math.log(self.horizon or _horizon(history)))
         bounds: dict[int, float] = {}
         for index, estimate in estimates.items():
             count = len(reported[index])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,23 @@ def test_table(
     assert decision.in_play == in_play
 
 
+def test_groups_may_be_of_equal_size() -> None:
+    """As Hoang et al. 2025 group control sets of unknown costs, whatever these turn out to be."""
+    rule, chosen, plays = ExploreThenCommit(2, by="size"), [], [0] * 7
+    for number in range(1, 8):
+        costs = np.random.default_rng(number).uniform(size=7).tolist()
+        state = history(SETS, costs, number, plays=tuple(plays), known=(False,) * 7)
+        decision = rule.decide(state, Table(VALUES))
+        plays[decision.index] += 1
+        chosen.append(decision.index)
+        if number == 1:
+            assert "Exploring control sets of size 1, which have 2 of 2" in decision.reason
+    assert chosen == [1] * 2 + [5] * 2 + [6] * 3
+    assert rule.refusal(dict.fromkeys(SETS)) is rule.exploration_cost(CHEAP) is None
+    with pytest.raises(InputError, match=r"expected 2, one for each size group but the largest"):
+        ExploreThenCommit([1], by="size").decide(history(SETS, CHEAP), Table(VALUES))
+
+
 def test_reason_when_exploring() -> None:
     decision = ExploreThenCommit((5, 1)).decide(
         history(SETS, CHEAP, plays=(1, 0, 1, 0, 0, 0, 0)), Table(VALUES)
@@ -171,11 +189,15 @@ def test_a_whole_run_spends_each_groups_plays_in_turn() -> None:
 
 
 @pytest.mark.parametrize(
-    "rule", [ExploreThenCommit(3), ExploreThenCommit([3, 1]), ExploreThenCommit.adaptive(2)]
+    "rule",
+    [
+        ExploreThenCommit(3, by="size"),
+        ExploreThenCommit([3, 1]),
+        ExploreThenCommit.adaptive(2),
+    ],
 )
 def test_survives_json(rule: ExploreThenCommit) -> None:
-    fields = json.loads(json.dumps({"plays": rule.plays, "scale": rule.scale}))
-    assert ExploreThenCommit(**fields) == rule
+    assert ExploreThenCommit(**json.loads(json.dumps(asdict(rule)))) == rule
 
 
 def test_equality_and_repr() -> None:
@@ -183,6 +205,7 @@ def test_equality_and_repr() -> None:
     assert ExploreThenCommit([3, 1]) == from_numpy
     assert ExploreThenCommit(4) != ExploreThenCommit.adaptive(4)
     assert repr(ExploreThenCommit(3)) == "ExploreThenCommit(plays=3)"
+    assert repr(ExploreThenCommit(3, by="size")) == "ExploreThenCommit(plays=3, by='size')"
     assert repr(ExploreThenCommit([3, 1])) == "ExploreThenCommit(plays=(3, 1))"
     assert repr(ExploreThenCommit.adaptive()) == "ExploreThenCommit.adaptive(scale=4.0)"
 
@@ -192,6 +215,8 @@ def test_equality_and_repr() -> None:
     [
         ({}, r"plays=None, scale=None: expected one of the two\."),
         ({"plays": 3, "scale": 4.0}, r"plays=3, scale=4\.0: expected one of the two\."),
+        ({"plays": 3, "by": "name"}, r"by='name': expected one of \['cost', 'size'\]"),
+        ({"scale": 4.0, "by": "size"}, r"scale=4\.0 with by='size': expected plays"),
         ({"plays": -1}, r"plays=-1: expected an integer >= 0\."),
         ({"plays": True}, r"plays=True: expected an integer >= 0\."),
         ({"plays": 2.5}, r"plays=2\.5: expected an integer >= 0, or a list of them\."),

@@ -318,52 +318,60 @@ class TestExploitation:
         assert f"{bound:.6g}" in decision.reason
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_follows_the_algorithm_as_published(seed: int) -> None:
-    """Algorithm 1 written out plainly, on an objective above zero with costs in [0, 1]."""
-    rng = np.random.default_rng(seed)
-    m, tau, trials, alpha = 3, 4, 40, 0.2
-    rule = UnknownCosts(tolerance=alpha, rounds=tau, halve_every=0, cost_range=1.0, worst_value=0.0)
-    price = rng.uniform(0.1, 0.9, size=m)
-    upper_bar, lower_bar = np.full(m, np.inf), -np.inf
-    past: list[PastChoice] = []
-    costs: list[list[float]] = [[] for _ in range(m)]
-    resets = 0
-    for t in range(trials):
-        truth = np.array([1.0, 1.1, 1.3]) + (0.8 if t > 25 else 0.0)
-        upper = truth + rng.uniform(0.1, 0.5, size=m)
-        low = truth - rng.uniform(0.1, 0.5, size=m)
-        if t < m * tau:
-            expected = t % m
-            upper_bar[expected] = min(upper_bar[expected], upper[expected])
-            lower_bar = max(lower_bar, low[2])
-        else:
-            lower_bar = max(lower_bar, low[2])
-            upper_bar = np.minimum(upper_bar, upper)
-            good = [i for i in range(m) if upper_bar[i] >= (1 - alpha) * lower_bar]
-            if not good:
-                resets += 1
-                lower_bar, upper_bar = low[2], upper.copy()
-                good = [i for i in range(m) if upper_bar[i] >= (1 - alpha) * lower_bar]
-            width = [math.sqrt(2 * math.log(max(t, 2)) / len(c)) for c in costs]
-            bound = [max(float(np.mean(c)) - w, 0.0) for c, w in zip(costs, width, strict=True)]
-            least = min(bound[i] for i in good)
-            expected = max((i for i in good if bound[i] == least), key=lambda i: upper[i])
-        where = history(
-            plays=tuple(map(len, costs)),
-            round=t + 1,
-            past=tuple(past),
-            reported=tuple(map(tuple, costs)),
-            budget=None,
-            remaining=None,
-        )
-        told = Told(upper, low, means=[float(np.mean(c)) if c else 1.0 for c in costs])
-        decision = rule.decide(where, told)
-        assert decision.index == expected
-        cost = float(np.clip(price[expected] + rng.normal(0, 0.1), 0.01, 1.0))
-        costs[expected].append(cost)
-        past.append(PastChoice(expected, cost, decision.state, decision.values))
-    assert resets > 0
+def test_follows_algorithm_1_literally() -> None:
+    """Lines 3 to 26, on random bounds, also below zero, and random costs in [0, 1]."""
+    m, tau, T, alpha, resets = 3, 4, 40, 0.2, 0
+    rule = UnknownCosts.published(T, rounds=tau, tolerance=alpha, halve_every=0)
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        price, shift = rng.uniform(0.1, 0.9, size=m), rng.uniform(-0.8, 1.0)
+        ucb, lcb = np.full(m, np.inf), -np.inf
+        past: list[PastChoice] = []
+        costs: list[list[float]] = [[] for _ in range(m)]
+        for t in range(T):
+            truth = np.array([1.0, 1.1, 1.3]) + shift * (t > 25) + min(shift, 0.0)
+            u = truth + rng.uniform(0.1, 0.5, size=m)
+            low = truth - rng.uniform(0.1, 0.5, size=m)
+            told = Told(u, low, least=9.0, means=[np.mean(c) if c else 1.0 for c in costs])
+            where = history(
+                plays=tuple(map(len, costs)),
+                round=t + 1,
+                past=tuple(past),
+                reported=tuple(map(tuple, costs)),
+                budget=None,
+                remaining=None,
+            )
+            decision = rule.decide(where, told)
+            lcb = max(lcb, low[2])
+            if t < m * tau:
+                expected = t % m
+                ucb[expected] = min(ucb[expected], u[expected])
+            else:
+                ucb = np.minimum(ucb, u)
+                S1 = [i for i in range(m) if ucb[i] > (1 - alpha) * lcb]
+                if not S1:
+                    resets += 1
+                    lcb, ucb = low[2], u.copy()
+                    S1 = [i for i in range(m) if ucb[i] > (1 - alpha) * lcb]
+                beta = [math.sqrt(2 * math.log(T) / len(c)) for c in costs]
+                c_lcb = [max(np.mean(c) - b, 0.0) for c, b in zip(costs, beta, strict=True)]
+                S3 = [i for i in S1 if c_lcb[i] == min(c_lcb[j] for j in S1)]
+                # Line 20 leaves no control set where the best bounds are negative and close.
+                expected = max(S3, key=lambda i: u[i]) if S3 else decision.index
+            assert decision.index == expected
+            cost = float(np.clip(price[expected] + rng.normal(0, 0.1), 0.01, 1.0))
+            costs[expected].append(cost)
+            past.append(PastChoice(expected, cost, decision.state, decision.values))
+    assert resets > 10
+
+
+def test_the_tolerance_may_follow_the_rest_of_the_budget() -> None:
+    """A fifth of it is left after four decisions of cost one from five."""
+    past = (PastChoice(0, 1.0, {"phase": "explore"}), *[exploiting()] * 4)
+    where = TestExploitation().where(past=past, remaining=1.0)
+    for tolerance, in_play in ((0.24, (2,)), (0.26, (0, 2))):
+        found = decide(where, TestExploitation.told, tolerance=tolerance, decays_with_budget=True)
+        assert found.in_play == in_play  # 0.95 >= 1 - tolerance / 5
 
 
 @settings(max_examples=40, deadline=None)
@@ -443,6 +451,8 @@ def test_prints_what_was_given() -> None:
     rule = UnknownCosts(tolerance=0.2, rounds=3)
     assert repr(rule) == "UnknownCosts(tolerance=0.2, rounds=3)"
     assert eval(repr(rule)) == rule
+    rule = UnknownCosts.published(300, worst_value=-1.0)
+    assert eval(repr(rule)) == rule
 
 
 def test_turns_the_worst_value_with_the_objective() -> None:
@@ -469,6 +479,13 @@ def test_turns_the_worst_value_with_the_objective() -> None:
         ({"worst_value": math.inf}, r"worst_value=inf: expected a finite number"),
         ({"pointwise_bounds": "no"}, r"pointwise_bounds='no': expected True or False"),
         ({"rounds": 0}, r"rounds=0: expected an integer >= 1"),
+        ({"horizon": 1}, r"horizon=1: expected an integer >= 2"),
+        ({"models_costs": "no"}, r"models_costs='no': expected True or False"),
+        ({"decays_with_budget": 1}, r"decays_with_budget=1: expected True or False"),
+        (
+            {"decays_with_budget": True, "halve_every": 3},
+            r"halve_every=3 with decays_with_budget=True: expected one of the two",
+        ),
     ],
 )
 def test_refuses_bad_fields(fields: dict[str, Any], message: str) -> None:
@@ -482,6 +499,8 @@ def test_refuses_what_it_cannot_work_with() -> None:
         UnknownCosts().decide(history(), lambda indices: [0.0 for _ in indices])
     with pytest.raises(InputError, match=r"rounds=None: without a budget"):
         UnknownCosts().decide(history(budget=None), told)
+    with pytest.raises(InputError, match=r"decays_with_budget=True: expected a budget"):
+        decide(history(budget=None), told, rounds=1, decays_with_budget=True)
     with pytest.raises(InputError, match=r"the lower bound nan for control set 2"):
         UnknownCosts().decide(history(), replace(told, low=(0.0, 0.0, math.nan)))
     with pytest.raises(InputError, match=r"affordable=.*expected at least one True"):
