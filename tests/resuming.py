@@ -32,15 +32,15 @@ def load(path: str, name: str = "toy") -> Client:
     return Client.load_from_database(name, storage_config=open_database(path))
 
 
-def decide(client: Client) -> tuple[int, dict[str, Any]]:
+def decide(client: Client, **fixed: Any) -> tuple[int, dict[str, Any]]:
     """Index of the next trial, and its arm with the generator's record of the decision."""
-    ((index, arm),) = client.get_next_trials(max_trials=1).items()
+    ((index, arm),) = client.get_next_trials(max_trials=1, fixed_parameters=fixed or None).items()
     return index, {"arm": dict(arm), "record": decision_record(client._experiment.trials[index])}
 
 
-def decisions(paths: list[str]) -> list[dict[str, Any]]:
+def decisions(paths: list[str], **fixed: Any) -> list[dict[str, Any]]:
     """The next decision of each stored experiment."""
-    return [decide(load(path))[1] for path in paths]
+    return [decide(load(path), **fixed)[1] for path in paths]
 
 
 class Run:

@@ -142,7 +142,7 @@ class SimulationRunner(LocalRunner):
             )
         if self.conditional is not None:  # queries have the columns in this order
             names = self.conditional.query_names or trial.experiment.parameters
-            return {name: controlled[name] for name in names}
+            return {name: controlled[name] for name in self.conditional.query_order(names)}
         fixed = {name: arm[name] for name in arm if name not in {*inputs, CONTROL_SET}}
         return {**fixed, **controlled, **({} if chosen is None else {CHOSEN: chosen})}
 

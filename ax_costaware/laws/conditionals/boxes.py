@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from torch import Tensor
 from typing_extensions import override
@@ -16,8 +14,6 @@ from ax_costaware.argument_checks import (
     at_least,
     check_fields,
     matrix,
-    nonnegative_number,
-    numbers,
     optional,
     positive_number,
     set_fields,
@@ -28,21 +24,31 @@ from ax_costaware.laws.conditionals.conditional import (
     bounds,
     check_indices,
     indices,
-    is_sequence,
 )
-from ax_costaware.laws.conditionals.independent import UNIFORM, IndependentConditional
+from ax_costaware.laws.conditionals.independent import (
+    UNIFORM,
+    IndependentConditional,
+    Scale,
+    checked_scale,
+    names_of,
+    scale_of,
+)
 
 
 @dataclass(frozen=True)
 class UniformBoxConditional(IndependentConditional):
     """Uniform distribution on a box, whose center is the query (``p = d``).
 
+    The half-width may be part of the query, ``a = (center, half-width)`` (Zhang et al. 2024,
+    section 3.2). Name the parameter that holds it; it is the last column of the query.
+
     Raises:
         InputError: If a half-width is below zero, or fields have the wrong length.
     """
 
-    half_width: float | Numbers
-    """Half-width in raw units: a number for all columns, or ``d`` numbers; zero for a point."""
+    half_width: Scale | tuple[Scale, ...]
+    """Half-width in raw units: a number for all columns, or ``d`` numbers; zero for a point. A
+    name in place of a number is that of the parameter of the query with the half-width."""
 
     lower: Numbers | None = None
     """Lower bounds of X, ``d``; None without bounds."""
@@ -63,10 +69,7 @@ class UniformBoxConditional(IndependentConditional):
 
     def __post_init__(self) -> None:
         check_fields(self, num_columns=optional(at_least(1)), num_nodes=at_least(1))
-        check: Callable[..., Any] = nonnegative_number
-        if is_sequence(self.half_width):
-            check = partial(numbers, length=self.num_columns, check=nonnegative_number)
-        check_fields(self, half_width=check)
+        check_fields(self, half_width=partial(checked_scale, length=self.num_columns))
         known = len(self.half_width) if isinstance(self.half_width, tuple) else self.num_columns
         self._check_bounds(known)
         set_fields(self, num_columns=known if self.lower is None else len(self.lower))
@@ -79,16 +82,22 @@ class UniformBoxConditional(IndependentConditional):
                 f"{self!r} does not tell the number of columns: give the bounds of X, one "
                 "half-width for each column, or num_columns."
             )
-        return self.num_columns
+        return self.num_columns + len(self.resolution_parameters)
 
     @property
     @override
     def num_latent_columns(self) -> int | None:
         return self.num_columns
 
+    @property
+    @override
+    def resolution_parameters(self) -> tuple[str, ...]:
+        return names_of(self.half_width)
+
     @override
     def _place(self, A: Tensor) -> tuple[Tensor, Tensor]:
-        return A, A.new_tensor(self.half_width).expand_as(A)
+        d = self.num_query_columns - len(self.resolution_parameters)
+        return A[..., :d], scale_of(self.half_width, A, d)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ Nodes are in the raw units of X. Queries ``A`` of shape ``... x p`` give rules o
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, TypeAlias, get_args
 
@@ -115,6 +115,16 @@ class Conditional(ABC):
 
     query_names: tuple[str, ...] | None = None
     """Names of a query's columns; None to match columns by their order."""
+
+    @property
+    def resolution_parameters(self) -> tuple[str, ...]:
+        """Names of the parameters that are the resolution of a query: its last columns."""
+        return ()
+
+    def query_order(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return names of parameters in the order of a query's columns, the resolution last."""
+        last = self.resolution_parameters
+        return (*(name for name in names if name not in last), *last)
 
     @property
     def sums_to_one(self) -> bool:

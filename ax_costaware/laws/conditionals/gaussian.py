@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -35,7 +36,11 @@ from ax_costaware.laws.conditionals.conditional import (
 from ax_costaware.laws.conditionals.independent import (
     NORMAL,
     IndependentConditional,
+    Scale,
+    checked_scale,
     clipped_columns,
+    names_of,
+    scale_of,
 )
 from ax_costaware.laws.quadrature import gauss_legendre
 
@@ -95,7 +100,13 @@ class GaussianConditional(IndependentConditional):
     """
 
     query_columns: int | None = None
-    """Number of columns of a query, with a named mean only."""
+    """Number of columns of a query that the mean takes, with a named mean only."""
+
+    standard_deviation: Scale | tuple[Scale, ...] | None = None
+    """Standard deviation of independent columns, instead of ``covariance``: a number for all, or
+    ``d`` numbers. A name in place of a number is that of the parameter of the query with the
+    standard deviation, ``a = (mean, standard deviation)`` (Zhang et al. 2024, section 3.2). It is
+    the last column of the query, which the mean does not take."""
 
     _STANDARD = NORMAL
 
@@ -121,6 +132,13 @@ class GaussianConditional(IndependentConditional):
             check_fields(self, query_columns=at_least(1))
             d = None
         set_fields(self, covariance=_checked_covariance(self.covariance, d))
+        if self.standard_deviation is not None:
+            check_fields(self, standard_deviation=partial(checked_scale, length=d))
+            if self.covariance != 0.0:
+                raise InputError(
+                    f"covariance={self.covariance!r} with standard_deviation="
+                    f"{self.standard_deviation!r}: expected either."
+                )
         check_fields(self, num_nodes=at_least(1))
         self._check_bounds(self.num_latent_columns)
 
@@ -144,6 +162,15 @@ class GaussianConditional(IndependentConditional):
     @property
     @override
     def num_query_columns(self) -> int:
+        return self._num_mean_columns + len(self.resolution_parameters)
+
+    @property
+    @override
+    def resolution_parameters(self) -> tuple[str, ...]:
+        return names_of(self.standard_deviation)
+
+    @property
+    def _num_mean_columns(self) -> int:
         if self.weight is not None:
             return len(self.weight[0])
         assert self.query_columns is not None
@@ -152,7 +179,7 @@ class GaussianConditional(IndependentConditional):
     @property
     @override
     def num_latent_columns(self) -> int | None:
-        for field in (self.weight, self.covariance, self.lower):
+        for field in (self.weight, self.covariance, self.standard_deviation, self.lower):
             if isinstance(field, tuple):
                 return len(field)
         return None
@@ -165,6 +192,7 @@ class GaussianConditional(IndependentConditional):
                 values that are not finite.
         """
         self.check_shape(A)
+        A = A[..., : self._num_mean_columns]
         if self.weight is not None:
             means: Tensor = A @ A.new_tensor(self.weight).T + A.new_tensor(self.bias)
             return means
@@ -233,7 +261,7 @@ class GaussianConditional(IndependentConditional):
 
     @override
     def normal_law(self, A: Tensor) -> NormalLaw | None:
-        if self._clips:
+        if self._clips or self.standard_deviation is not None:
             return None
         mean = self.mean_of(A)
         covariance = mean.new_tensor(self.covariance)
@@ -254,6 +282,8 @@ class GaussianConditional(IndependentConditional):
     @override
     def _place(self, A: Tensor) -> tuple[Tensor, Tensor]:
         mean = self.mean_of(A)
+        if self.standard_deviation is not None:
+            return mean, scale_of(self.standard_deviation, A, mean.shape[-1])
         variances = np.array(self.covariance)
         if variances.ndim == 2:
             variances = np.diag(variances)

@@ -6,18 +6,26 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 import torch
 from torch import Tensor
 from torch.special import ndtr, ndtri
 from typing_extensions import override
 
+from ax_costaware.argument_checks import (
+    checked_items,
+    nonempty_string,
+    nonnegative_number,
+    numbers,
+    plain_value,
+)
 from ax_costaware.exceptions import InputError
 from ax_costaware.laws.conditionals.conditional import (
     BoundedConditional,
     ColumnNodes,
     JointNodes,
+    is_sequence,
     plain,
 )
 from ax_costaware.laws.quadrature import NORMAL_REACH, gauss_legendre, normal_rule, uniforms
@@ -97,6 +105,12 @@ class IndependentConditional(BoundedConditional):
 
     @override
     def _check_rows(self, rows: Tensor) -> None:
+        if self.resolution_parameters:
+            _, scale = self._place(rows)
+            if bool((negative := (scale < 0).any(dim=-1)).any()):
+                raise InputError(
+                    f"query {plain(rows[negative][0])}: expected {self.resolution_parameters} >= 0."
+                )
         if self.lower is None or self.outside != "refuse" or len(rows) == 0:
             return
         probability = self._probability_outside(rows)
@@ -176,6 +190,48 @@ class IndependentConditional(BoundedConditional):
         cdf = self._STANDARD.cdf
         spread = (cdf((lower - centre) / safe) + cdf((centre - upper) / safe)).clamp_max(1.0)
         return torch.where(scale > 0, spread, ((centre < lower) | (centre > upper)).to(rows))
+
+
+Scale: TypeAlias = float | str
+"""Scale of a column: a number, or the name of the parameter of the query that has it."""
+
+
+def checked_scale(value: Any, name: str, length: int | None) -> Scale | tuple[Scale, ...]:
+    """Return a scale of all columns, or one for each.
+
+    Raises:
+        InputError: If a scale is neither a finite number >= 0 nor the name of a parameter.
+    """
+    if isinstance(value, str):
+        return nonempty_string(value, name, "a number >= 0, or the name of a parameter")
+    if not is_sequence(value):
+        return nonnegative_number(plain_value(value), name)
+    if not any(isinstance(each, str) for each in value):
+        return numbers(value, name, length, nonnegative_number)
+    return checked_items(
+        value,
+        name,
+        f"{length or 'a number or name for each column: one or more'} numbers or names",
+        lambda each, label: checked_scale(each, label, None),
+        length,
+    )
+
+
+def names_of(scale: Scale | tuple[Scale, ...] | None) -> tuple[str, ...]:
+    """Return the parameters that hold scales, each once."""
+    each = scale if isinstance(scale, tuple) else (scale,)
+    return tuple(dict.fromkeys(one for one in each if isinstance(one, str)))
+
+
+def scale_of(scale: Scale | tuple[Scale, ...], A: Tensor, num_columns: int) -> Tensor:
+    """Return the scales of the columns, ``... x d``, of queries whose last columns hold them."""
+    each = scale if isinstance(scale, tuple) else (scale,) * num_columns
+    last = dict(zip(reversed(names_of(scale)), reversed(A.unbind(dim=-1)), strict=False))
+    columns = (
+        last[one] if isinstance(one, str) else A.new_tensor(one).expand(A.shape[:-1])
+        for one in each
+    )
+    return torch.stack([*columns], dim=-1)
 
 
 def clipped_columns(

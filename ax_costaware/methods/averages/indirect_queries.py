@@ -134,8 +134,12 @@ class IndirectQueries(AverageQueries):
             raise InputError(f"conditional={self.conditional!r}: {error}") from error
 
     def query_names(self, parameters: Iterable[str]) -> tuple[str, ...]:
-        """Return the parameters of the query in the user's order, or in the experiment's."""
-        return tuple(parameters if self.query_parameters is None else self.query_parameters)
+        """Return the parameters of the query in the user's order, or in the experiment's.
+
+        Those of the resolution come last.
+        """
+        given = self.query_parameters
+        return self.conditional.query_order(parameters if given is None else given)
 
     @property
     def declared_cost(self) -> float | Cost:

@@ -107,7 +107,9 @@ def test_number_of_columns() -> None:
     [
         ({"half_width": -0.1}, "half_width=-0.1"),
         ({"half_width": (0.1, -0.1)}, r"half_width\[1\]"),
-        ({"half_width": "wide"}, "half_width"),
+        ({"half_width": ""}, "half_width"),
+        ({"half_width": ("wide", -1)}, r"half_width\[1\]"),
+        ({"half_width": ("wide", 1), "num_columns": 3}, "half_width"),
         ({"half_width": (0.1, 0.2), "num_columns": 3}, "half_width"),
         ({"half_width": 0.1, "num_columns": 0}, "num_columns=0"),
         ({"half_width": (0.1,), "lower": LOWER, "upper": UPPER}, "lower"),
