@@ -3,8 +3,11 @@
 Xie, Astudillo, Frazier, Scully and Terenin 2024, "Cost-aware Bayesian Optimization via the
 Pandora's Box Gittins Index" (NeurIPS), section 4 and appendix C. Inputs are on the unit cube;
 every objective is to be maximised, so Ackley, Levy and Rosenbrock carry a minus sign. The cost of
-a point is ``20 mean(x) + 1``, between 1 and 21, as in the authors' code (the paper prints a sum),
-or one for every point.
+a point is
+
+- ``20 mean(x) + 1``, between 1 and 21, as in the authors' code;
+- ``20 sum(x) + 1``, between 1 and 20 d + 1, as the paper prints (equation 83); or
+- one for every point.
 """
 
 from __future__ import annotations
@@ -43,8 +46,8 @@ class Problem:
     fixed_model: bool
     """Whether the model has the true hyperparameters, and outcomes are not standardised."""
 
-    uniform: bool = False
-    """Whether all trials cost the same, one."""
+    costs: str = "known"
+    """The law of costs: ``"uniform"``, ``"printed"``, or else that of the authors' code."""
 
     @property
     def budget(self) -> float:
@@ -52,20 +55,24 @@ class Problem:
 
         Where all cost the same these are the 25 d trials of figure 17 for GP samples; for the
         other functions 10 d, as in that figure where length-scales are 1, since their number is
-        printed nowhere.
+        printed nowhere. Under the printed law, whose mean is ``10 d + 1`` instead of 11, what
+        as many trials cost.
         """
-        return (10.0 if self.uniform and not self.fixed_model else 25.0) * self.dim
+        if self.costs == "printed":
+            return 25.0 * self.dim * (10.0 * self.dim + 1.0) / 11.0
+        return (10.0 if self.costs == "uniform" and not self.fixed_model else 25.0) * self.dim
 
 
-def cost_of(dim: int, uniform: bool = False) -> AffineCost:
-    """The cost of a point, or one for every point."""
-    return AffineCost(dict.fromkeys(range(dim), 0.0 if uniform else 20.0 / dim), fixed=1.0)
+def cost_of(dim: int, costs: str = "known") -> AffineCost:
+    """The cost of a point under a law, see ``Problem.costs``."""
+    weight = {"uniform": 0.0, "printed": 20.0}.get(costs, 20.0 / dim)
+    return AffineCost(dict.fromkeys(range(dim), weight), fixed=1.0)
 
 
-def problem(name: str, dim: int, seed: int, uniform: bool = False) -> Problem:
+def problem(name: str, dim: int, seed: int, costs: str = "known") -> Problem:
     """The problem of that name; every seed has a GP sample of its own."""
     if name == "gpsample":
-        return Problem(f"gpsample{dim}", dim, gp_sample(dim, seed), None, True, uniform)
+        return Problem(f"gpsample{dim}", dim, gp_sample(dim, seed), None, True, costs)
     lower, upper, test_class = {
         "ackley": (-1.0, 1.0, Ackley),
         "levy": (-10.0, 10.0, Levy),
@@ -77,7 +84,7 @@ def problem(name: str, dim: int, seed: int, uniform: bool = False) -> Problem:
         values: Tensor = test(lower + (upper - lower) * x)
         return values
 
-    return Problem(f"{name}{dim}", dim, function, 0.0, False, uniform)
+    return Problem(f"{name}{dim}", dim, function, 0.0, False, costs)
 
 
 def gp_sample(dim: int, seed: int) -> Callable[[Tensor], Tensor]:

@@ -10,13 +10,14 @@ cost. Methods:
 - ``PBGI-B``: lambda solved once from the budget, ``PBGI-R``: solved again before every trial from
   what is left (``lambda_for_budget`` on 1024 Sobol points);
 - ``LogEIPC`` and, with the cost's exponent falling to zero, ``LogEICC``; ``LogEI`` ignores costs;
-- ``default``: ``cost_aware_strategy`` as it is today, given the initial points as past data;
+- ``PBGI, strategy`` and ``PBGI-D, strategy``: the same by ``gittins_strategy``, given the initial
+  points as past data;
+- ``default``: ``cost_aware_strategy`` as it is today, given them likewise;
 - ``EI over the best mean``: the same with ``acquisition="log_ei_per_cost"``;
 - ``random``: the Sobol sequence goes on.
 
-``default`` and ``EI over the best mean`` run the package's loop. The others share a loop of their
-own, that of the authors' script: its lambda is in standardised outcomes per unit of cost and its
-stopping rule only halves it, which the package's settings, in the user's units, do not say.
+Those by a strategy, ``default`` and ``EI over the best mean`` run the package's loop. The others
+share a loop of their own, that of the authors' script.
 
     python benchmarks/gittins_regret.py --problem ackley --dim 8
     python benchmarks/gittins_regret.py --problem gpsample --dim 16 --methods PBGI-D --seeds 5
@@ -24,7 +25,8 @@ stopping rule only halves it, which the package's settings, in the user's units,
     python benchmarks/gittins_regret.py --tables      # all that was run
 
 With ``--costs unknown`` all but random and LogEI learn the cost by ``LogNormalCostModel``; with
-``--costs uniform`` every trial costs 1, and functions have 10 d trials. Trials are run while what
+``--costs uniform`` every trial costs 1, and functions have 10 d trials; with ``--costs printed``
+costs are those of equation 83, between 1 and 20 d + 1. Trials are run while what
 was spent is below the budget; an outcome counts if it is paid within it. Finished runs are kept in
 ``benchmarks/results/gittins_regret.jsonl``; medians and quartiles go to
 ``benchmarks/results/gittins_regret.json``, figures to ``benchmarks/results/gittins_*.html``.
@@ -50,7 +52,15 @@ from botorch.exceptions.warnings import BotorchWarning, OptimizationWarning
 from botorch.models import SingleTaskGP
 from botorch.optim.optimize import optimize_acqf
 from botorch.utils.sampling import draw_sobol_samples
-from gittins_problems import FixedMaternGP, Problem, cost_of, model_of, problem
+from gittins_problems import (
+    GP_LENGTHSCALE,
+    GP_NOISE,
+    FixedMaternGP,
+    Problem,
+    cost_of,
+    model_of,
+    problem,
+)
 from gpytorch.utils.warnings import NumericalWarning
 from kept_runs import RESULTS, KeptRuns
 from panel_trials import VARIANTS, made
@@ -64,10 +74,10 @@ from ax_costaware.acquisition import (
 )
 from ax_costaware.core import Simulation, Stop
 from ax_costaware.core.history import PastTrial
-from ax_costaware.core.model import ModelOptions
+from ax_costaware.core.model import FixedHyperparameters, ModelOptions
 from ax_costaware.core.simulation import Outcome
 from ax_costaware.costs import AffineCost, CostFunction, log_cost_function
-from ax_costaware.methods import GittinsDecay
+from ax_costaware.methods import Gittins, GittinsDecay, Method, StandardizedPrice
 from ax_costaware.models import (
     DenseMarginalLogLikelihood,
     FunctionalPosterior,
@@ -78,7 +88,13 @@ from ax_costaware.space import Range, Space
 METHODS = (
     *("PBGI", "PBGI-D", "PBGI-B", "PBGI-R", "LogEIPC", "LogEICC", "LogEI"),
     *("default", "EI over the best mean", "today's priors", "random"),
+    *("PBGI, strategy", "PBGI-D, strategy"),
 )
+PUBLISHED: dict[str, dict[str, Any]] = {
+    "PBGI, strategy": {"lmbda": StandardizedPrice(1e-4), "stop": False},
+    "PBGI-D, strategy": {"decay": GittinsDecay(per_mean_cost=False)},
+}
+"""Settings of ``Gittins`` by method."""
 FIXED_LAMBDA = 1e-4
 NUM_BOXES = 1024
 RUNS = KeptRuns("gittins_regret")
@@ -86,7 +102,7 @@ LEVELS = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 """Parts of the budget at which curves are compared."""
 
 
-COSTS = ("known", "unknown", "uniform")
+COSTS = ("known", "unknown", "uniform", "printed")
 
 
 def setting_of(problem: str, dim: int, costs: str) -> str:
@@ -157,16 +173,16 @@ def simulate(run: Run) -> dict[str, Any]:
     warnings.simplefilter("ignore", BotorchWarning)
     warnings.simplefilter("ignore", OptimizationWarning)
     started = time.process_time()
-    uniform = run.costs == "uniform"
-    task = problem(run.problem, run.dim, run.seed, uniform)
-    cost = cost_of(run.dim, uniform)
+    task = problem(run.problem, run.dim, run.seed, run.costs)
+    cost = cost_of(run.dim, run.costs)
     bounds = unit_cube(run.dim)
     num_initial = 2 * (run.dim + 1)
     sequence = torch.quasirandom.SobolEngine(run.dim, scramble=True, seed=run.seed)
     X = sequence.draw(num_initial, dtype=torch.double)
     y = task.function(X)
     price = Price(run.method, task)
-    default = Default(run, task, cost, X, y) if run.method in ("default", *VARIANTS) else None
+    is_shipped = run.method in ("default", *VARIANTS, *PUBLISHED)
+    shipped = Shipped(run, task, cost, X, y) if is_shipped else None
     spent, best = 0.0, float(y.max())
     trace = [(0.0, best, math.nan)]
     while spent < task.budget:
@@ -174,8 +190,8 @@ def simulate(run: Run) -> dict[str, Any]:
         lmbda = math.nan
         if run.method == "random":
             x = sequence.draw(1, dtype=torch.double)[0]
-        elif default is not None:
-            chosen = default.ask()
+        elif shipped is not None:
+            chosen = shipped.ask()
             if chosen is None:
                 break
             x = chosen
@@ -184,8 +200,8 @@ def simulate(run: Run) -> dict[str, Any]:
         value = task.function(x.unsqueeze(0))
         X, y = torch.cat([X, x.unsqueeze(0)]), torch.cat([y, value])
         spent += float(cost(x))
-        if default is not None:
-            default.tell(float(value), float(cost(x)))
+        if shipped is not None:
+            shipped.tell(float(value), float(cost(x)))
         best = max(best, float(value))
         trace.append((spent, best, lmbda))
     return {
@@ -195,8 +211,8 @@ def simulate(run: Run) -> dict[str, Any]:
     }
 
 
-class Default:
-    """What ``cost_aware_strategy`` does today, in a loop without Ax."""
+class Shipped:
+    """What ``cost_aware_strategy`` or ``gittins_strategy`` does, in a loop without Ax."""
 
     def __init__(self, run: Run, task: Problem, cost: AffineCost, X: Tensor, y: Tensor) -> None:
         self.names = [f"x{i}" for i in range(run.dim)]
@@ -204,23 +220,32 @@ class Default:
             dict(zip(self.names, (weight for _, weight in cost.weights), strict=True)), cost.fixed
         )
         learned = run.costs == "unknown"
-        model = VARIANTS.get(run.method)
-        method = made(run.method, "cost" if learned else named, task.budget, run.seed)
-        if task.fixed_model:
-            model = ModelOptions("given", FixedMaternGP, is_fitted=False, normalizes=False)
+        paid = "cost" if learned else named
+        model: ModelOptions | FixedHyperparameters | None = VARIANTS.get(run.method)
+        if run.method in PUBLISHED:
+            searches: dict[str, Any] = {"num_restarts": 10 * run.dim, "raw_samples": 200 * run.dim}
+            method: Method = Gittins(paid, seed=run.seed, **searches, **PUBLISHED[run.method])
+            if task.fixed_model:
+                model = FixedHyperparameters(
+                    GP_LENGTHSCALE, noise_variance=GP_NOISE, kernel="matern"
+                )
+        else:
+            method = made(run.method, paid, task.budget, run.seed)
+            if task.fixed_model:
+                model = ModelOptions("given", FixedMaternGP, is_fitted=False, normalizes=False)
         space = Space.of([Range(name, 0.0, 1.0) for name in self.names])
         self.simulation = Simulation(method, space, hyperparameters=model)
         # The first points are free, and count as the initial design, as data that are attached do.
         for i, (x, outcome) in enumerate(zip(X, y.tolist(), strict=True)):
-            paid = float(cost(x))
+            price = float(cost(x))
             self.simulation.trials.append(
                 PastTrial(
                     i,
                     dict(zip(self.names, x.tolist(), strict=True)),
                     outcome=outcome,
                     is_observed=True,
-                    reported_cost=paid,
-                    metrics={"cost": paid},
+                    reported_cost=price,
+                    metrics={"cost": price},
                     is_charged=False,
                     record={"phase": "initial"},
                 )
@@ -347,7 +372,7 @@ def tables() -> None:
         for dim in (4, 8, 16):
             for costs in COSTS:
                 setting = setting_of(name, dim, costs)
-                task = problem(name, dim, 0, costs == "uniform")
+                task = problem(name, dim, 0, costs)
                 done = {m: RUNS.rows(setting=setting, method=m) for m in METHODS}
                 done = {method: runs for method, runs in done.items() if runs}
                 # The same seeds for all, whatever was finished when a run was cut short.
@@ -367,7 +392,7 @@ def tables() -> None:
                     ends = [curve[q][-1] for q in ("lower_quartile", "median", "upper_quartile")]
                     half = curve["median"][2]
                     print(
-                        f"  {method:8s} {curve['seeds']:3d} seeds, at 40% {half:10.4g}, at the end"
+                        f"  {method:16s} {curve['seeds']:3d} seeds, at 40% {half:10.4g}, at the end"
                         f" {ends[1]:10.4g} [{ends[0]:.4g}, {ends[2]:.4g}], "
                         f"{curve['trials_median']:.0f} trials,"
                         f" {curve['cpu_s_per_trial']:.2f} CPU s each"

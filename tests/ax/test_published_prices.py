@@ -6,11 +6,14 @@ starts at 0.1 (PBGI-D), on standardized outcomes; these stay as they are where t
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from scipy.optimize import brentq
 from scipy.stats import norm
 
@@ -92,3 +95,16 @@ def test_known_matern_kernel() -> None:
     recorded = [decision[name] for name in ("index", "mean", "standard_deviation")]
     assert recorded == pytest.approx(found[0], rel=1e-6)
     assert found[0][0] >= max(found[1:])[0] - 1e-4
+
+
+@pytest.mark.parametrize(("costs", "largest"), [("known", 21), ("printed", 81), ("uniform", 1)])
+def test_costs_of_the_benchmark(
+    costs: str, largest: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Equation 83 as printed, ``20 |x|_1 + 1``; the mean of x in the authors' code."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    cost_of = importlib.import_module("gittins_problems").cost_of
+    x = np.random.default_rng(0).uniform(size=4)
+    size = {"known": x.mean(), "printed": np.linalg.norm(x, 1), "uniform": 0.0}[costs]
+    assert float(cost_of(4, costs)(torch.tensor(x))) == pytest.approx(20 * size + 1)
+    assert float(cost_of(4, costs)(torch.ones(4))) == pytest.approx(largest)
