@@ -17,6 +17,7 @@ from ax_costaware.acquisition.cost_aware_analytic import (
 )
 from ax_costaware.acquisition.feasibility import Feasibility, OutcomeConstraint
 from ax_costaware.acquisition.gittins_index import expected_spend, gittins_index, lambda_for_budget
+from ax_costaware.acquisition.latent_confidence import LatentUpperConfidenceBound
 from ax_costaware.acquisition.latent_optima import (
     LatentSpace,
     best_latent_points,
@@ -37,6 +38,7 @@ __all__ = [
     "ExpectedUpperConfidenceBound",
     "Feasibility",
     "LatentSpace",
+    "LatentUpperConfidenceBound",
     "LogExpectedImprovementPerCost",
     "LogNoisyExpectedImprovementPerCost",
     "LogTargetImprovementPerCost",

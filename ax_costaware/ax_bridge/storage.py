@@ -59,6 +59,7 @@ VALUE_OBJECTS: tuple[type, ...] = (
     methods.ImprovementPerCostStop,
     methods.LCBUCBRule,
     methods.LargestValuePerCost,
+    methods.LatentUCB,
     methods.LogarithmicBeta,
     methods.MixedRule,
     methods.MeasurementRule,

@@ -7,6 +7,7 @@ strategy stores. A rule chooses from plain numbers and says why; it stands besid
 
 from ax_costaware.core.method import Method
 from ax_costaware.methods.averages.indirect_queries import IndirectQueries
+from ax_costaware.methods.averages.information import LatentUCB
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.rules.beta import TheoreticalBeta
 from ax_costaware.methods.control_sets.rules.epsilon_schedule import EpsilonSchedule
@@ -69,6 +70,7 @@ __all__ = [
     "IndirectQueries",
     "LCBUCBRule",
     "LargestValuePerCost",
+    "LatentUCB",
     "LogarithmicBeta",
     "MeasurementChoice",
     "MeasurementRule",

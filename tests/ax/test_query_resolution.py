@@ -16,6 +16,7 @@ from ax.exceptions.core import UserInputError
 from torch import Tensor
 
 import ax_costaware as ac
+from ax_costaware.exceptions import InputError
 from tests.resuming import decide, decisions, open_database
 
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -50,6 +51,20 @@ def assert_resumed_alike(client: Client, folder: Path, **fixed: float) -> None:
     shutil.copy(folder / "toy.db", paths[1])
     _, then = decide(client, **fixed)
     assert decisions(paths, **fixed) == 2 * [then]
+
+
+def posterior(means: Any, variances: Any, answers: Any, X: Any) -> tuple[Any, Any]:
+    """Mean and deviation of the function at points, from averages over normal distributions."""
+    own = (10 * LENGTHSCALE) ** 2
+
+    def covariance(distance: Any, variance: Any) -> Any:
+        total = own + variance
+        return np.sqrt(own / total) * np.exp(-(distance**2) / (2 * total))
+
+    K = covariance(means[:, None] - means, variances[:, None] + variances)
+    k = covariance(X[:, None] - means, variances)
+    solved = np.linalg.solve(K + NOISE * np.eye(len(means)), np.column_stack([answers, k.T]))
+    return k @ solved[:, 0], np.sqrt(1 - (k * solved[:, 1:].T).sum(1))
 
 
 UNIFORM = ac.UniformBoxConditional("width", outside="clip")
@@ -113,18 +128,58 @@ def test_each_trial_is_read_with_the_distribution_of_its_own_day(tmp_path: Path)
         ac.complete_trial(client, index, answer)
         means.append(mean)
         answers.append(answer)
-    # The posterior in closed form, with the mean of each trial's own day.
     best = ac.recommend(client)
-    seen, at = np.array(means), best.parameters["place"]
-    own = (10 * LENGTHSCALE) ** 2
-
-    def covariance(distance: Any, variance: float) -> Any:
-        total = own + variance
-        return math.sqrt(own / total) * np.exp(-(distance**2) / (2 * total))
-
-    K = covariance(seen[:, None] - seen, 0.5) + NOISE * np.eye(8)
-    k = covariance(seen - at, 0.25)
-    solved = np.linalg.solve(K, np.column_stack([answers, k]))
-    assert best.expected_value == pytest.approx(k @ solved[:, 0], abs=1e-6)
-    assert best.standard_deviation == pytest.approx(math.sqrt(1 - k @ solved[:, 1]), abs=1e-5)
+    at = np.array([best.parameters["place"]])
+    (mean,), (deviation,) = posterior(np.array(means), np.full(8, 0.25), answers, at)
+    assert best.expected_value == pytest.approx(mean, abs=1e-6)
+    assert best.standard_deviation == pytest.approx(deviation, abs=1e-5)
     assert_resumed_alike(client, tmp_path, day=8)
+
+
+def test_latent_ucb_is_theorem_2(tmp_path: Path) -> None:
+    """The largest bound of f itself, with the theorem's beta and a schedule of the resolution."""
+    law = ac.GaussianConditional([[1]], standard_deviation="width", outside="keep")
+    width = RangeParameterConfig("width", (0.1, 3), "float")
+    storage = open_database(tmp_path / "toy.db")
+    rule = ac.LatentUCB(num_points=1001, delta=0.05)
+    client = client_of(
+        width, storage, conditional=law, acquisition=rule, initial_trials=2, query_parameters=None
+    )
+    grid = np.linspace(0, 10, 1001)
+    asked, variances, answers = np.empty(0), np.empty(0), np.empty(0)
+    for t in range(1, 7):
+        tau = 1.5 * t**-0.25
+        index, decision = decide(client, width=tau)
+        at = decision["arm"]["at"]
+        if t > 2:
+            beta = 2 * math.log(1001 * (math.pi**2 * t**2 / 6) / 0.05)
+            mean, deviation = posterior(asked, variances, answers, grid)
+            bound = mean + math.sqrt(beta) * deviation
+            assert abs(at - grid[bound.argmax()]) < 0.02
+            record = decision["record"]["decision"]
+            assert record["beta"] == pytest.approx(beta)
+            assert record["upper_confidence_bound"] == pytest.approx(bound.max(), abs=1e-3)
+        answer = math.exp(-((at - 6.3) ** 2) / (2 * (1 + tau**2))) / math.sqrt(1 + tau**2)
+        ac.complete_trial(client, index, answer)
+        asked, variances = np.append(asked, at), np.append(variances, tau**2)
+        answers = np.append(answers, answer)
+    with pytest.raises(UserInputError, match=r"chooses no resolution: .*\['width'\]"):
+        client.get_next_trials(max_trials=1)
+    assert_resumed_alike(client, tmp_path, width=0.8)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"conditional": ac.FiniteConditional([[0.5, 0.5]])}, "about a point"),
+        ({"acquisition": "ucb"}, "acquisition='ucb'"),
+    ],
+)
+def test_what_latent_ucb_refuses(options: dict[str, Any], message: str) -> None:
+    given = {"conditional": UNIFORM, "acquisition": ac.LatentUCB(100), **options}
+    with pytest.raises(UserInputError, match=message):
+        ac.indirect_query_strategy([PLACE], **given)
+    with pytest.raises(UserInputError, match="acquisition=LatentUCB"):
+        ac.resolution_tree_strategy([PLACE], 2, acquisition=ac.LatentUCB(100))
+    with pytest.raises(InputError, match="num_points=0"):
+        ac.LatentUCB(0)

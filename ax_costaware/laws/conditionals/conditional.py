@@ -116,6 +116,10 @@ class Conditional(ABC):
     query_names: tuple[str, ...] | None = None
     """Names of a query's columns; None to match columns by their order."""
 
+    def center(self, A: Tensor) -> Tensor | None:
+        """Return the points ``... x d`` that queries ``... x p`` are about; None without points."""
+        return None
+
     @property
     def resolution_parameters(self) -> tuple[str, ...]:
         """Names of the parameters that are the resolution of a query: its last columns."""

@@ -124,6 +124,11 @@ class IndependentConditional(BoundedConditional):
             )
 
     @override
+    def center(self, A: Tensor) -> Tensor:
+        center, _ = self._place(A)
+        return center if self.lower is None else center.clamp(*self._limits(center))
+
+    @override
     def refinement(self, reach: float) -> int:
         needed = self._STANDARD.nodes_per_reach * reach / self.num_nodes
         factor = 1

@@ -50,6 +50,7 @@ from ax_costaware.methods.averages.deployment import best_points, recommendation
 from ax_costaware.methods.averages.information import (
     MIN_INFORMATION,
     Information,
+    LatentUCB,
     information_of,
     little_left,
     posterior,
@@ -112,7 +113,7 @@ class AverageQueries(Method):
     target_parameters: tuple[FreeParameter, ...] = field(kw_only=False)
     """Parameters of the latent points, in the order of the model's columns."""
 
-    acquisition: Information = "max_value_entropy"
+    acquisition: Information | LatentUCB = "max_value_entropy"
     """Information criterion of a query.
 
     - ``"joint_entropy"``: about the best point and its value.
@@ -120,7 +121,8 @@ class AverageQueries(Method):
       one query if answers are noisy or the conditional is learned.
     - ``"max_value_entropy_noise_aware"``: the same, with the noise of the answer.
 
-    If no query is informative about the value (1e-6 nats), joint entropy is used.
+    If no query is informative about the value (1e-6 nats), joint entropy is used. ``LatentUCB`` is
+    no information criterion: it asks queries about the point of the largest confidence bound.
     """
 
     hyperparameters: FixedHyperparameters | None = None
@@ -143,7 +145,8 @@ class AverageQueries(Method):
             num_samples=at_least(1),
         )
         super().__post_init__()
-        one_of(self.acquisition, "acquisition", get_args(Information))
+        if self.are_cells or not isinstance(self.acquisition, LatentUCB):
+            one_of(self.acquisition, "acquisition", get_args(Information))
         given, expected = self.hyperparameters, "FixedHyperparameters, or None for fitted ones"
         instance_of(given, "hyperparameters", FixedHyperparameters | None, expected)
         if given is not None and given.kernel != "squared_exponential":
@@ -423,6 +426,12 @@ class AverageQueries(Method):
 
         if problem.constraints:
             return "joint_entropy", by("joint_entropy")
+        if isinstance(self.acquisition, LatentUCB):
+            found, why, details = self.choose(problem, region, self.acquisition.of(problem), state)
+            with torch.no_grad():
+                A = found.point.reshape(1, 1, -1)
+                nats = float(information_of(problem, optima, "joint_entropy")(A))
+            return "upper_confidence_bound", (Optimum(found.point, nats), why, details)
         chosen = by(self.acquisition)
         if chosen[0].value >= MIN_INFORMATION or self.acquisition == "joint_entropy":
             return self.acquisition, chosen

@@ -14,6 +14,7 @@ import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from torch import Tensor
 
+from ax_costaware.acquisition.latent_confidence import LatentUpperConfidenceBound
 from ax_costaware.acquisition.optimize import Optimum, maximize
 from ax_costaware.acquisition.optimize import Region as SearchRegion
 from ax_costaware.argument_checks import (
@@ -28,9 +29,21 @@ from ax_costaware.core.problem import Decision, Problem, Stop
 from ax_costaware.costs import Cost
 from ax_costaware.costs.declared_cost import DeclaredCost
 from ax_costaware.exceptions import InputError
-from ax_costaware.laws import Conditional, FiniteConditional, PairsConditional, RegressedConditional
+from ax_costaware.laws import (
+    Conditional,
+    FiniteConditional,
+    GaussianConditional,
+    PairsConditional,
+    RegressedConditional,
+    UniformBoxConditional,
+)
 from ax_costaware.methods.averages import AverageQueries, ChosenQuery, Region
-from ax_costaware.methods.averages.information import Information, information_and_score, subject_of
+from ax_costaware.methods.averages.information import (
+    Information,
+    LatentUCB,
+    information_and_score,
+    subject_of,
+)
 from ax_costaware.methods.averages.law import DecodedConditional, policy_indices, policy_key
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.costs import MOST_VALUES, check_cost, looks, named_cost
@@ -76,7 +89,7 @@ class IndirectQueries(AverageQueries):
     ``AffineCost({"patients": 2.5})`` by the names of the experiment's parameters. Queries are
     compared by information per unit of cost."""
 
-    acquisition: Information = "joint_entropy"
+    acquisition: Information | LatentUCB = "joint_entropy"
 
     query_parameters: Sequence[str] | None = None
     """Names of the experiment's parameters in the order of the conditional's query columns; None:
@@ -95,6 +108,13 @@ class IndirectQueries(AverageQueries):
         else:
             expected = "a finite number > 0, or a value object such as AffineCost({'hours': 2.5})"
             set_fields(self, cost=positive_number(self.cost, "cost", expected))
+        if isinstance(self.acquisition, LatentUCB) and not isinstance(
+            self.conditional, GaussianConditional | UniformBoxConditional
+        ):
+            raise InputError(
+                f"acquisition={self.acquisition!r} with conditional={self.conditional!r}: expected "
+                "a GaussianConditional or UniformBoxConditional, whose queries are about a point."
+            )
         d, columns = len(self.target_parameters), self.conditional.num_latent_columns
         if columns is not None and columns != d and not _counts_arms(self.conditional):
             raise InputError(
@@ -243,10 +263,18 @@ class IndirectQueries(AverageQueries):
     ) -> ChosenQuery:
         """Return the affordable query of most information per unit of cost."""
         costs_of = self._costs(problem)
+        is_bound = isinstance(information, LatentUpperConfidenceBound)
+        if is_bound:
+            free = {*self.law.resolution_parameters} & {*problem.space.columns} - {*problem.fixed}
+            if free:
+                raise InputError(
+                    f"acquisition={self.acquisition!r} chooses no resolution: expected "
+                    f"fixed_parameters with {sorted(free)}."
+                )
 
         def value(A: Tensor, _: Tensor) -> Tensor:
-            per_cost: Tensor = information(A.unsqueeze(-2)) / costs_of(A)
-            return per_cost
+            found: Tensor = information(A.unsqueeze(-2))
+            return found if is_bound else found / costs_of(A)
 
         (optima,) = maximize(
             value,
@@ -259,6 +287,17 @@ class IndirectQueries(AverageQueries):
         if state.limit is not None:
             ends = self._affordable(problem, ends, state.limit)
         found = torch.cat([ends, region.starts])
+        if isinstance(information, LatentUpperConfidenceBound):
+            with torch.no_grad():
+                values = information(found.unsqueeze(-2))
+            best = int(values.argmax())
+            bound = problem.scale.from_model(float(values[best]))
+            why = (
+                "It is about the point with the best confidence bound of the objective, "
+                f"{bound:.6g} with beta {information.beta:.4g}."
+            )
+            record = {"upper_confidence_bound": bound, "beta": information.beta}
+            return Optimum(found[best], float(values[best])), why, record
         with torch.no_grad():
             all_nats, score = information_and_score(problem, information, found)
             costs = costs_of(found)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import torch
@@ -11,7 +13,9 @@ from torch import Tensor
 from ax_costaware.acquisition import (
     ConditionalJointEntropySearch,
     ConditionalMaxValueEntropySearch,
+    LatentUpperConfidenceBound,
 )
+from ax_costaware.argument_checks import at_least, check_fields, number_between_zero_and_one
 from ax_costaware.core.problem import Problem
 from ax_costaware.models.posterior import ExactPosterior
 
@@ -20,6 +24,42 @@ Information: TypeAlias = Literal[
 ]
 """Information criterion: about the best point and its value together; about the value only, as
 published; or about the value with the noise of the answer."""
+
+
+@dataclass(frozen=True)
+class LatentUCB:
+    r"""GP-UCB on the latent function, for queries about a point.
+
+    Theorem 2 of Zhang et al. 2024. In round ``t`` the query at the point of the largest
+    ``mean + sqrt(beta_t) * deviation`` of the objective itself is asked. Cost does not count, and
+    no resolution is chosen.
+
+    Raises:
+        InputError: Unless ``num_points`` is an integer >= 1 and ``delta`` strictly between 0 and 1.
+    """
+
+    num_points: int
+    """Number of points of the (discretized) space, ``|X|``."""
+
+    delta: float = 0.1
+    """Probability with which the bound may fail."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, num_points=at_least(1), delta=number_between_zero_and_one)
+
+    def beta(self, round_index: int) -> float:
+        """Return ``beta_t = 2 log(|X| pi_t / delta)`` with ``pi_t = pi^2 t^2 / 6`` (lemma 5).
+
+        Args:
+            round_index: The round ``t``, counted from 1.
+        """
+        return 2 * math.log(self.num_points * (math.pi * round_index) ** 2 / (6 * self.delta))
+
+    def of(self, problem: Problem) -> LatentUpperConfidenceBound:
+        """Return the acquisition function of the next round."""
+        beta = self.beta(len(problem.observed) + len(problem.pending) + 1)
+        return LatentUpperConfidenceBound(problem.model, beta, X_pending=problem.X_pending)
+
 
 MIN_INFORMATION = 1e-6
 """Nats below which an answer counts as uninformative."""

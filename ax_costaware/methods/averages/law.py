@@ -71,6 +71,10 @@ class DecodedConditional(Conditional):
         return self.conditional.sums_to_one
 
     @override
+    def center(self, A: Tensor) -> Tensor | None:
+        return self.conditional.center(self.raw(A))
+
+    @override
     def column_rule(self, A: Tensor) -> ColumnNodes | None:
         return self.conditional.column_rule(self.raw(A))
 
