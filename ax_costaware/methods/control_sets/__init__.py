@@ -1,9 +1,9 @@
 """The control-set method: the inputs that a trial controls, and their values.
 
 UCB-CVS of Tay et al. 2023, "Bayesian Optimization with Cost-varying Variable Subsets" (NeurIPS),
-a variant of Hoang et al. 2025 for unknown costs, and by default a rule of this package. Costs and
-the budget are in the user's own unit, ``beta`` has no unit, and thresholds inside ``rule`` are in
-raw units of the objective.
+Hoang et al. 2025 for unknown costs and a variant of it, and by default a rule of this package.
+Costs and the budget are in the user's own unit, ``beta`` has no unit, and thresholds inside
+``rule`` are in raw units of the objective.
 """
 
 from __future__ import annotations
