@@ -25,6 +25,7 @@ from ax_costaware.core.switching import next_cost
 from ax_costaware.costs.cost_model import SAME_VALUE, whole_cost
 from ax_costaware.methods.cost_aware.prices import (
     HELD,
+    PER_MEAN_COST,
     is_provisional,
     lambda_in_force,
     relative_lambda,
@@ -326,6 +327,7 @@ def _decision(
             "acquisition": method.acquisition,
             "stop_rule": None if method.rule is None else repr(method.rule),
             **({HELD: False} if not_held else {}),
+            **({PER_MEAN_COST: method.decay.per_mean_cost} if method.decay else {}),
             **probabilities,
             **search.budget_state.record(),
         },

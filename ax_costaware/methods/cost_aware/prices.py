@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from ax_costaware.methods.cost_aware import CostAware
 
 
+PER_MEAN_COST = "relative_per_mean_cost"
+"""Key in the record of a decision: unit of its relative lambda."""
+
 HELD = "lambda_held"
 """Key in the record of a decision; False if lambda is provisional, and solved anew later."""
 
@@ -85,7 +88,8 @@ def relative_lambda(method: CostAware, problem: Problem) -> float | None:
     """Return the lambda in force of a decay, in its relative unit; None without a decay."""
     if method.decay is None:
         return None
-    initial, past = method.decay.initial, list(_decisions(method, problem, "decay"))
+    initial, unit = method.decay.initial, method.decay.per_mean_cost
+    past = [d for d in _decisions(method, problem, "decay") if d.get(PER_MEAN_COST, True) == unit]
     # Decisions before the decay's first price are those of an earlier strategy.
     begun = next((i for i, d in enumerate(past) if d["relative_lambda"] == initial), len(past))
     # Lambda only falls, so the smallest is the latest, in whatever order trials were generated.

@@ -115,6 +115,9 @@ def test_a_decay_begins_at_its_own_price(initial: float, price: float) -> None:
     ]
     problem = Problem(Space.of([Range("x", 0.0, 1.0)]), tuple(trials))
     assert relative_lambda(method_of(1.0, decay=GittinsDecay(initial)), problem) == price
+    # Nor is a price per mean cost one per unit of cost.
+    of_the_paper = GittinsDecay(initial, per_mean_cost=False)
+    assert relative_lambda(method_of(1.0, decay=of_the_paper), problem) == initial
     # A price of another unit of cost is none of this one.
     trials = [replace(t, record={**t.record, "cost_metric": "seconds"}) for t in trials]
     problem = replace(problem, trials=tuple(trials))
