@@ -32,8 +32,10 @@ from ax_costaware.laws.marginals import (
     Uniform,
 )
 from ax_costaware.methods import (
+    CompactDomainBeta,
     EpsilonSchedule,
     ExploreThenCommit,
+    FiniteDomainBeta,
     LargestValuePerCost,
     LatentUCB,
     LogarithmicBeta,
@@ -93,6 +95,7 @@ __all__ = [
     "AffineCost",
     "BernoulliRule",
     "BudgetExhausted",
+    "CompactDomainBeta",
     "ConstantCost",
     "ControlSet",
     "CostAwareNode",
@@ -102,6 +105,7 @@ __all__ = [
     "EpsilonSchedule",
     "ExploreThenCommit",
     "FiniteConditional",
+    "FiniteDomainBeta",
     "FixedHyperparameters",
     "FullFeedback",
     "FunctionRunner",

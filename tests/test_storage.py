@@ -29,6 +29,7 @@ from ax_costaware import (
     AffineCost,
     BernoulliRule,
     BudgetExhausted,
+    CompactDomainBeta,
     ConstantCost,
     ControlSet,
     CostAwareNode,
@@ -36,6 +37,7 @@ from ax_costaware import (
     Empirical,
     EpsilonSchedule,
     ExploreThenCommit,
+    FiniteDomainBeta,
     FixedHyperparameters,
     FullFeedback,
     GaussianCopula,
@@ -94,8 +96,12 @@ GITTINS = CostAware(
     AffineCost({"x1": 1e-12, "x2": 0.1}, fixed=0.3), budget=7, stop=ImprovementPerCostStop(0.5)
 )
 FEEDBACK = CostlyFeedback(
-    MixedRule(MeasurementRule(0.8, "local_optima", joint=False), 0.1, 0.9),
-    beta=2,
+    MixedRule(
+        MeasurementRule(0.8, "local_optima_only", joint=False, bandwidth=0.1),
+        *(0.1, 0.9),
+        reach_upper=False,
+    ),
+    beta=FiniteDomainBeta(1000, 0.1),
     cost=0.1,
     budget=7,
     time="hours",
@@ -123,6 +129,7 @@ VALUES = [
     MixedRule(LCBUCBRule(), 0.1, 0.30000000000000004),
     FullFeedback(),
     LogarithmicBeta(0.1, 1.1),
+    CompactDomainBeta(2, 0.1, 0.30000000000000004),
     FEEDBACK,
     CostlyFeedback(num_restarts=3),
     CostlyFeedback(cost="seconds", cost_model="linear"),

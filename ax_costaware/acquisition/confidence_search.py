@@ -20,9 +20,13 @@ from torch import Tensor
 from ax_costaware.acquisition.optimize import Optimum, Region, maximize
 from ax_costaware.models.posterior import Comparison, ExactPosterior
 
-Compare: TypeAlias = Literal["correlation", "local_optima"]
-"""Definition of rivals: points of small prior correlation with the chosen one, or, as in the paper,
-the other local optima of the upper confidence bound; the former if there are none."""
+Compare: TypeAlias = Literal["correlation", "local_optima", "local_optima_only"]
+"""Definition of rivals:
+
+- ``"correlation"``: points of small prior correlation with the chosen one;
+- ``"local_optima"``: the other local optima of the upper confidence bound, or the former if there
+  are none;
+- ``"local_optima_only"``: the other local optima, or nothing."""
 
 RAW_SAMPLES = 512
 """Sobol points to choose starts from if none are given."""
@@ -110,16 +114,15 @@ class ConfidenceSearch:
         Args:
             point: The point of the round, ``d``.
             optima: The other local optima of the upper confidence bound, ``m x d``.
-            compare: ``"local_optima"`` for the other local optima, or, where there are none,
-                as for ``"correlation"``: the points of small prior correlation with the point,
-                among them the one that is better with the largest probability. A single optimum
+            compare: Kind of the rivals. Of those by correlation one is better with the largest
+                probability. They replace local optima where there are none, since a single optimum
                 would otherwise never be measured again.
             joint: True if that probability uses the covariance with the point.
         """
         others = optima
         if self.shortfall is not None:
             others = others[self.shortfall(others) < 0]
-        if compare == "local_optima" and len(others):
+        if compare == "local_optima_only" or (compare == "local_optima" and len(others)):
             return others
         # The strongest points of small correlation; if there are none, the least correlated point.
         posterior = self.posterior

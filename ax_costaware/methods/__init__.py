@@ -26,7 +26,12 @@ from ax_costaware.methods.control_sets.rules.value_per_cost import LargestValueP
 from ax_costaware.methods.cost_aware import CostAware, Gittins
 from ax_costaware.methods.cost_aware.rules import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.methods.costly_feedback import CostlyFeedback
-from ax_costaware.methods.costly_feedback.beta import LogarithmicBeta
+from ax_costaware.methods.costly_feedback.beta import (
+    BetaSchedule,
+    CompactDomainBeta,
+    FiniteDomainBeta,
+    LogarithmicBeta,
+)
 from ax_costaware.methods.costly_feedback.domain import ResetEvery
 from ax_costaware.methods.costly_feedback.loop import Ask, CostlyFeedbackLoop
 from ax_costaware.methods.costly_feedback.rules import (
@@ -48,7 +53,9 @@ from ax_costaware.methods.resolution_tree.tree import Cell, ResolutionTree
 __all__ = [
     "Ask",
     "BernoulliRule",
+    "BetaSchedule",
     "Cell",
+    "CompactDomainBeta",
     "ControlSetChoice",
     "ControlSetHistory",
     "ControlSetRule",
@@ -62,6 +69,7 @@ __all__ = [
     "EvaluateBounds",
     "ExploreThenCommit",
     "FeedbackRule",
+    "FiniteDomainBeta",
     "FullFeedback",
     "Gittins",
     "GittinsDecay",

@@ -44,7 +44,7 @@ from ax_costaware.costs import SwitchingCost
 from ax_costaware.costs.declared_cost import cost_of
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.costed import CostArgument, CostedMethod, NothingToLearnFrom
-from ax_costaware.methods.costly_feedback.beta import LogarithmicBeta, checked_beta
+from ax_costaware.methods.costly_feedback.beta import BetaSchedule, checked_beta
 from ax_costaware.methods.costly_feedback.round import SearchedRound
 from ax_costaware.methods.costly_feedback.rules import (
     RIVAL_CORRELATION,
@@ -93,7 +93,7 @@ class CostlyFeedback(CostedMethod):
     difference ``D`` have the correlation ``(1 - forgetting) ** (D / 2)``. None: learned with the
     other hyperparameters, or given with the model."""
 
-    beta: float | LogarithmicBeta | None = None
+    beta: float | BetaSchedule | None = None
     """Weight of the upper confidence bound ``mean + sqrt(beta) * sd``: a number >= 0, or a schedule
     that grows with the trials, of which the first is trial 1. None: ``LogarithmicBeta()``."""
 

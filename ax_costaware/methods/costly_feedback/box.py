@@ -22,7 +22,7 @@ from gpytorch.means import ZeroMean
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from ax_costaware.acquisition.confidence_search import RAW_SAMPLES, Compare, ConfidenceSearch
+from ax_costaware.acquisition.confidence_search import RAW_SAMPLES, ConfidenceSearch
 from ax_costaware.acquisition.optimize import Region
 from ax_costaware.exceptions import InputError
 from ax_costaware.laws.tables import table
@@ -34,7 +34,7 @@ from ax_costaware.methods.costly_feedback.domain import (
 )
 from ax_costaware.methods.costly_feedback.finite import TOLERANCE
 from ax_costaware.methods.costly_feedback.round import Choice, RoundPoints, SearchedRound
-from ax_costaware.methods.costly_feedback.rules import RIVAL_CORRELATION, Rivals
+from ax_costaware.methods.costly_feedback.rules import RIVAL_CORRELATION, FeedbackRule, Rivals
 from ax_costaware.models.outcome_scale import OutcomeScale
 from ax_costaware.models.posterior import ExactPosterior
 from ax_costaware.models.time_varying_gp import TimeVaryingGP
@@ -59,12 +59,15 @@ class BoxDomain(RoundPoints):
         bounds: ``2 x d`` lower and upper bounds.
         unit_cube: True to scale points to the unit cube for the kernel.
         seed: Seed of the starts of searches.
+        keep_point: False to search in each round.
 
     Raises:
         InputError: Unless ``bounds`` has two rows of finite numbers, the first below the second.
     """
 
-    def __init__(self, bounds: ArrayLike, unit_cube: bool, seed: int) -> None:
+    def __init__(
+        self, bounds: ArrayLike, unit_cube: bool, seed: int, keep_point: bool = True
+    ) -> None:
         self._bounds = _checked(bounds)
         self._lower, self._width = self._bounds[0], self._bounds[1] - self._bounds[0]
         self.dimension = len(self._lower)
@@ -73,6 +76,7 @@ class BoxDomain(RoundPoints):
         else:
             self._shift, self._scale = np.zeros_like(self._lower), np.ones_like(self._width)
         self._seed = seed
+        self._most_loss = SEARCHED_AGAIN if keep_point else 0.0
         self._posterior: ExactPosterior | None = None
         # The last search, and the keys of its optima.
         self._searched: tuple[SearchedRound, list[Key]] | None = None
@@ -106,7 +110,7 @@ class BoxDomain(RoundPoints):
     def choose(self, now: float, beta: float) -> Choice:
         """Return the point with the largest upper confidence bound, by local searches."""
         last = self._searched
-        if last is None or self._weight(last[0].now) - self._weight(now) > SEARCHED_AGAIN:
+        if last is None or self._weight(last[0].now) - self._weight(now) > self._most_loss:
             last = self._search(now, beta)
         choice = last[0].choose(now, beta)
         return replace(choice, key=last[1][choice.key])
@@ -121,18 +125,14 @@ class BoxDomain(RoundPoints):
                 mean, variance = torch.zeros(1), self._kernel(x, diag=True)
         return Choice(key, self._model.mean + float(mean), float(variance))
 
-    def rivals(
-        self, choice: Choice, now: float, beta: float, compare: Compare, joint: bool
-    ) -> Rivals:
-        """Return the rivals of the chosen point, among them the strongest ones.
-
-        They are the other local optima, if the rule compares with these and there are others. Else
-        they are points with a prior correlation below ``RIVAL_CORRELATION``, or the least
-        correlated one.
-        """
+    def rivals(self, choice: Choice, now: float, beta: float, rule: FeedbackRule) -> Rivals:
+        """Return the rivals of the chosen point, among them the strongest ones."""
+        if not self._observations:
+            # Any other point is as good.
+            return Rivals(np.array([choice.mean]), np.array([choice.variance]), np.zeros(1))
         found, keys = self._searched or self._search(now, beta)
         choice = replace(choice, key=keys.index(choice.key))
-        return found.rivals(choice, now, beta, compare, joint)
+        return found.rivals(choice, now, beta, rule)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the bounds as plain values, and time and beta of the last search."""

@@ -16,12 +16,11 @@ from gpytorch.kernels import Kernel
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import KDTree
 
-from ax_costaware.acquisition.confidence_search import Compare
 from ax_costaware.exceptions import InputError
 from ax_costaware.laws.tables import table
 from ax_costaware.methods.costly_feedback.domain import Hyperparameters, Observation, Point
-from ax_costaware.methods.costly_feedback.round import Choice, RoundPoints
-from ax_costaware.methods.costly_feedback.rules import RIVAL_CORRELATION, Rivals
+from ax_costaware.methods.costly_feedback.round import Choice, RoundPoints, distinct
+from ax_costaware.methods.costly_feedback.rules import RIVAL_CORRELATION, FeedbackRule, Rivals
 from ax_costaware.models.candidate_posterior import CandidatePosterior
 
 TOLERANCE = 1e-4
@@ -38,12 +37,13 @@ class FiniteDomain(RoundPoints):
     Args:
         candidates: ``m x d``, or ``m`` numbers.
         unit_cube: True to scale candidates to the unit cube for the kernel.
+        keep_point: False to choose the largest upper confidence bound in each round.
 
     Raises:
         InputError: If there is one candidate, two are equal, or a coordinate is not finite.
     """
 
-    def __init__(self, candidates: ArrayLike, unit_cube: bool) -> None:
+    def __init__(self, candidates: ArrayLike, unit_cube: bool, keep_point: bool = True) -> None:
         self._points = _checked(candidates)
         self.dimension = int(self._points.shape[1])
         self._are_numbers = np.ndim(candidates) == 1
@@ -52,6 +52,7 @@ class FiniteDomain(RoundPoints):
         self._unit = (self._points - lower) / np.where(width > 0, width, 1.0)
         self._inputs = self._unit if unit_cube else self._points
         self._neighbours = _neighbours(self._unit)
+        self._keep_point = keep_point
 
     def point(self, key: int) -> Point | float:
         """Return the candidate, a number if numbers were given."""
@@ -86,38 +87,41 @@ class FiniteDomain(RoundPoints):
     def choose(self, now: float, beta: float) -> Choice:
         """Return the candidate with the largest upper confidence bound, the first of equals.
 
-        Without a new observation the last choice stays until one of its rivals has a larger bound.
-        Otherwise it would move to close neighbours without a relevant difference.
+        Without a new observation the last choice stays until one of its rivals has a larger bound,
+        unless ``keep_point`` is False. Otherwise it would move to close neighbours without a
+        relevant difference: the order of the bounds changes with time, in contrast to Lemma 1 of
+        the paper, whose inequality (10) holds for the larger of two deviations only.
         """
         mean, variance = self._moments(now)
-        key = int((mean + math.sqrt(beta) * np.sqrt(variance)).argmax())
-        if self._last_choice is None or self._prior.are_rivals(self._last_choice, key):
-            self._last_choice = key
-        return self.at(self._last_choice, now)
+        key, last = int((mean + math.sqrt(beta) * np.sqrt(variance)).argmax()), self._last_choice
+        if last is None or not self._keep_point or self._prior.are_rivals(last, key):
+            self._last_choice = last = key
+        return self.at(last, now)
 
     def at(self, key: int, now: float) -> Choice:
         """Return a candidate with its posterior."""
         mean, variance = self._moments(now)
         return Choice(key, self._mean + float(mean[key]), float(variance[key]))
 
-    def rivals(
-        self, choice: Choice, now: float, beta: float, compare: Compare, joint: bool
-    ) -> Rivals:
+    def rivals(self, choice: Choice, now: float, beta: float, rule: FeedbackRule) -> Rivals:
         """Return the rivals of the chosen candidate.
 
-        They are the other local optima, if the rule compares with these and there are others. Else
-        they are all candidates with a prior correlation below ``RIVAL_CORRELATION``, or the least
-        correlated one: a single optimum would otherwise never be measured again.
+        By correlation they are all candidates with a prior correlation below
+        ``RIVAL_CORRELATION``, or the least correlated one.
         """
         mean, variance = self._moments(now)
         found = _NONE
-        if compare == "local_optima":
+        if rule.compare != "correlation":
             bound = mean + math.sqrt(beta) * np.sqrt(variance)
             optima = np.flatnonzero(bound >= bound[self._neighbours].max(axis=0))
             found = optima[optima != self._top(bound, choice.key)]
-        if not len(found):
+            if rule.bandwidth:
+                best_first = found[np.argsort(-bound[found], kind="stable")]
+                order = [choice.key, *best_first.tolist()]
+                found = np.array(distinct(self._unit, order, rule.bandwidth)[1:], dtype=np.intp)
+        if not len(found) and rule.compare != "local_optima_only":
             found = self._prior.uncorrelated_with(choice.key)
-        covariance = self._posterior.covariance(choice.key, now)[found] if joint else None
+        covariance = self._posterior.covariance(choice.key, now)[found] if rule.joint else None
         return Rivals(self._mean + mean[found], variance[found], covariance)
 
     def _top(self, bound: Point, key: int) -> int:

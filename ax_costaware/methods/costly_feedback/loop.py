@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from ax_costaware.argument_checks import (
+    boolean,
     instance_of,
     integer_at_least,
     number_between_zero_and_one,
@@ -31,7 +32,7 @@ from ax_costaware.argument_checks import (
     positive_number,
 )
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.costly_feedback.beta import LogarithmicBeta, checked_beta
+from ax_costaware.methods.costly_feedback.beta import BetaSchedule, checked_beta
 from ax_costaware.methods.costly_feedback.box import BoxDomain
 from ax_costaware.methods.costly_feedback.domain import (
     Hyperparameters,
@@ -104,6 +105,9 @@ class CostlyFeedbackLoop:
         beta: Weight of the upper confidence bound ``mean + sqrt(beta) * sd``: a number >= 0, or a
             schedule; ``LogarithmicBeta()`` by default, 0.8 log(4 t) in round t.
         seed: Seed of all random numbers. None: 0.
+        keep_point: Keep the point of the last round, if nothing was measured there, until a rival
+            has a larger upper confidence bound. False: the largest bound in each round, as in the
+            paper; in a box each round is searched then.
 
     Hyperparameters are learned by marginal likelihood, after 8 measurements and again each time
     their number has doubled, up to 256. Until there are 8, points are random and measured.
@@ -127,8 +131,9 @@ class CostlyFeedbackLoop:
         forgetting: float | ResetEvery | None = None,
         noise: float | None = None,
         rule: FeedbackRule | None = None,
-        beta: float | LogarithmicBeta | None = None,
+        beta: float | BetaSchedule | None = None,
         seed: int | None = None,
+        keep_point: bool = True,
     ) -> None:
         if (candidates is None) == (bounds is None):
             raise InputError(
@@ -143,12 +148,13 @@ class CostlyFeedbackLoop:
         self._rule = default_rule(forgetting is not None) if rule is None else rule
         self._beta = checked_beta(beta, "beta")
         self._seed = 0 if seed is None else integer_at_least(seed, 0, "seed")
+        self._keep_point = boolean(keep_point, "keep_point")
         self._kernel = None if kernel is None else deepcopy(kernel).double().requires_grad_(False)
         self._domain: FiniteDomain | BoxDomain
         if candidates is not None:
-            self._domain = FiniteDomain(candidates, unit_cube=kernel is None)
+            self._domain = FiniteDomain(candidates, kernel is None, keep_point)
         elif bounds is not None:
-            self._domain = BoxDomain(bounds, unit_cube=kernel is None, seed=self._seed)
+            self._domain = BoxDomain(bounds, kernel is None, self._seed, keep_point)
         if self._kernel is not None:
             check_kernel(self._kernel, self._domain.dimension, in_box=candidates is None)
         if self._learns and isinstance(forgetting, ResetEvery) and forgetting.rounds < _FIRST_FIT:
@@ -240,6 +246,7 @@ class CostlyFeedbackLoop:
             "rule": value_to_dict(self._rule, "rule"),
             "beta": value_to_dict(self._beta, "beta"),
             "seed": self._seed,
+            "keep_point": self._keep_point,
             "round": self._round,
             "num_measured": self._num_measured,
             "asked": self._asked is not None,
@@ -266,6 +273,7 @@ class CostlyFeedbackLoop:
                 rule=value_from_dict(stored["rule"]),
                 beta=value_from_dict(stored["beta"]),
                 seed=stored["seed"],
+                keep_point=stored["keep_point"],
             )
             loop._round = integer_at_least(stored["round"], 1, "round")
             loop._num_measured = integer_at_least(stored["num_measured"], 0, "num_measured")
@@ -308,12 +316,9 @@ class CostlyFeedbackLoop:
                 "which the model is learned",
             )
         beta = self._beta if isinstance(self._beta, float) else self._beta(now)
-        if not self._block:
-            if rule.compare is not None:
-                return self._start, MeasurementChoice(True, "nothing is known yet")
-            choice = self._domain.at(self._start, now)
-        else:
-            choice = self._domain.choose(now, beta)
+        # Where nothing is known the bound is the same everywhere: a random point is a maximizer.
+        is_known = bool(self._block)
+        choice = self._domain.choose(now, beta) if is_known else self._domain.at(self._start, now)
         draw = partial(next, self._draws())
         return choice.key, self._domain.measurement(rule, choice, now, beta, draw)
 

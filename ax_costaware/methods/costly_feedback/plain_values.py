@@ -15,7 +15,11 @@ from gpytorch.constraints import Positive
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 
 from ax_costaware.exceptions import InputError, UnsupportedInputError
-from ax_costaware.methods.costly_feedback.beta import LogarithmicBeta
+from ax_costaware.methods.costly_feedback.beta import (
+    CompactDomainBeta,
+    FiniteDomainBeta,
+    LogarithmicBeta,
+)
 from ax_costaware.methods.costly_feedback.domain import ResetEvery
 from ax_costaware.methods.costly_feedback.rules import (
     BernoulliRule,
@@ -30,6 +34,8 @@ _VALUES = {
     cls.__name__: cls
     for cls in (
         BernoulliRule,
+        CompactDomainBeta,
+        FiniteDomainBeta,
         FullFeedback,
         LCBUCBRule,
         LogarithmicBeta,

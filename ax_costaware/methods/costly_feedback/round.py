@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ax_costaware.acquisition.confidence_search import Compare, ConfidenceSearch
+from ax_costaware.acquisition.confidence_search import ConfidenceSearch
 from ax_costaware.methods.costly_feedback.rules import (
     FeedbackRule,
     MeasurementChoice,
@@ -52,18 +52,8 @@ class RoundPoints(ABC):
         """Return the point with the largest upper confidence bound at time ``now``."""
 
     @abstractmethod
-    def rivals(
-        self, choice: Choice, now: float, beta: float, compare: Compare, joint: bool
-    ) -> Rivals:
-        """Return the rivals of a chosen point at time ``now``.
-
-        Args:
-            choice: The point.
-            now: The time.
-            beta: Weight of the upper confidence bound.
-            compare: Kind of the rivals.
-            joint: True to return their covariances with the point.
-        """
+    def rivals(self, choice: Choice, now: float, beta: float, rule: FeedbackRule) -> Rivals:
+        """Return the rivals of a chosen point at time ``now`` that a rule compares it with."""
 
     def measurement(
         self,
@@ -77,7 +67,7 @@ class RoundPoints(ABC):
         """Return what a rule decides for a chosen point; see ``Prospect`` for the arguments."""
         rivals = None
         if rule.compare is not None:
-            rivals = self.rivals(choice, now, beta, rule.compare, rule.joint)
+            rivals = self.rivals(choice, now, beta, rule)
         prospect = Prospect(choice.mean, choice.variance, beta, draw, rivals, chance)
         return checked_measurement(rule, rule.decide(prospect))
 
@@ -110,8 +100,8 @@ class SearchedRound(RoundPoints):
             self._location = float(posterior.factor.outcome(torch.zeros(())))
             moments = *posterior(self.optima.point), posterior.prior_variance(self.optima.point)
         self._moments = [moment.cpu().numpy() for moment in moments]
-        # The last rivals, by the point and their kind.
-        self._rivals: tuple[tuple[int, Compare, bool], list[Array]] | None = None
+        # The last rivals, by the point and the rule.
+        self._rivals: tuple[tuple[int, FeedbackRule], list[Array]] | None = None
 
     def choose(self, now: float, beta: float) -> Choice:
         """Return the best local optimum; see ``RoundPoints.choose``.
@@ -124,15 +114,17 @@ class SearchedRound(RoundPoints):
             best = int((mean + math.sqrt(beta) * np.sqrt(variance)).argmax())
         return Choice(best, float(mean[best]), float(variance[best]))
 
-    def rivals(
-        self, choice: Choice, now: float, beta: float, compare: Compare, joint: bool
-    ) -> Rivals:
+    def rivals(self, choice: Choice, now: float, beta: float, rule: FeedbackRule) -> Rivals:
         """Return the rivals, among them the strongest ones; see ``RoundPoints.rivals``."""
-        wanted = choice.key, compare, joint
+        wanted = choice.key, rule
         if self._rivals is None or self._rivals[0] != wanted:
+            assert rule.compare is not None
             points = self.optima.point
-            others = [i for i in range(len(points)) if i != choice.key]
-            found = self.search.rivals(points[[choice.key, *others]], compare, joint)
+            order = [choice.key, *(i for i in range(len(points)) if i != choice.key)]
+            lower, upper = self.search.region.bounds
+            unit = ((points - lower) / (upper - lower).clamp_min(1e-300)).cpu().numpy()
+            optima = points[distinct(unit, order, rule.bandwidth)]
+            found = self.search.rivals(optima, rule.compare, rule.joint)
             variance = float(self._moments[2][choice.key])
             covariances = found.correlation * (variance * found.prior_variance).sqrt()
             moments = (*found[:3], found.prior_variance, covariances)
@@ -141,7 +133,7 @@ class SearchedRound(RoundPoints):
         return Rivals(
             self._mean(now, means),
             self._second(now, posterior, prior),
-            self._second(now, covariance, prior_covariance) if joint else None,
+            self._second(now, covariance, prior_covariance) if rule.joint else None,
         )
 
     def _mean(self, now: float, mean: Array) -> Array:
@@ -157,3 +149,20 @@ class SearchedRound(RoundPoints):
             weight = math.exp(2 * self._log_decay * (now - self.now))
             posterior = prior - weight * (prior - posterior)
         return self._scale.unit**2 * posterior
+
+
+def distinct(points: Array, order: Sequence[int], bandwidth: float) -> list[int]:
+    """Return the points that are not near a better one.
+
+    Args:
+        points: ``n x d`` points, in the unit cube.
+        order: Indices of some of them, best first.
+        bandwidth: Distance up to which points are near one another; 0 to keep all.
+    """
+    if bandwidth == 0:
+        return [*order]
+    found: list[int] = []
+    for i in order:
+        if all(math.dist(points[i], points[j]) > bandwidth for j in found):
+            found.append(i)
+    return found

@@ -25,10 +25,13 @@ from ax_costaware.argument_checks import (
     boolean,
     check_fields,
     instance_of,
+    integer_at_least,
+    nonnegative_number,
     number_between_zero_and_one,
     one_of,
     optional,
     plain_value,
+    positive_number,
     probability,
 )
 from ax_costaware.exceptions import InputError
@@ -107,6 +110,11 @@ class FeedbackRule(ABC):
         """True if the rule wants their covariances with the chosen point."""
         return False
 
+    @property
+    def bandwidth(self) -> float:
+        """Distance in the unit cube up to which a local optimum counts as a better one."""
+        return 0.0
+
     @abstractmethod
     def decide(self, prospect: Prospect) -> MeasurementChoice:
         """Decide whether to measure.
@@ -115,7 +123,7 @@ class FeedbackRule(ABC):
             prospect: Posterior at the point of the round and at its rivals.
 
         Raises:
-            InputError: If the rule wants rivals, or their covariances, and there are none.
+            InputError: If the rule wants rivals, or their covariances, and gets None.
         """
 
 
@@ -136,20 +144,31 @@ class MeasurementRule(FeedbackRule):
     """Confidence at which no measurement is needed."""
 
     compare: Compare = "correlation"
-    """Kind of rivals: ``"correlation"`` or ``"local_optima"``."""
+    """Kind of rivals: ``"correlation"``; ``"local_optima"`` of the bound, with the former if there
+    is one optimum; or ``"local_optima_only"``, with which a single optimum is never measured."""
 
     joint: bool = True
     """True to count the posterior covariance of the point and its rival. The paper takes them for
     independent, which measures more."""
 
+    bandwidth: float = 0.0
+    """Distance in the unit cube up to which a local optimum is merged with a better one. The paper
+    does so by mean shift, with 0.2 (appendix E.3)."""
+
     def __post_init__(self) -> None:
         check_fields(
-            self, kappa=number_between_zero_and_one, compare=_checked_compare, joint=boolean
+            self,
+            kappa=number_between_zero_and_one,
+            compare=_checked_compare,
+            joint=boolean,
+            bandwidth=nonnegative_number,
         )
 
     def decide(self, prospect: Prospect) -> MeasurementChoice:
         """Compare the point with its rivals; see ``FeedbackRule.decide``."""
         rivals = _rivals_of(prospect)
+        if not len(rivals.mean):
+            return _single(prospect)
         spread = rivals.variance + prospect.variance
         if self.joint:
             if rivals.covariance is None:
@@ -181,16 +200,21 @@ class LCBUCBRule(FeedbackRule):
     """
 
     compare: Compare = "correlation"
-    """Kind of rivals: ``"correlation"`` or ``"local_optima"``."""
+    """Kind of rivals, as for ``MeasurementRule``."""
+
+    bandwidth: float = 0.0
+    """Distance up to which local optima are merged, as for ``MeasurementRule``."""
 
     def __post_init__(self) -> None:
-        check_fields(self, compare=_checked_compare)
+        check_fields(self, compare=_checked_compare, bandwidth=nonnegative_number)
 
     def decide(self, prospect: Prospect) -> MeasurementChoice:
         """Compare the confidence intervals; see ``FeedbackRule.decide``."""
         if prospect.chance is not None:
             return MeasurementChoice(True, _open(prospect.chance))
         rivals, weight = _rivals_of(prospect), math.sqrt(prospect.beta)
+        if not len(rivals.mean):
+            return _single(prospect)
         lower = prospect.mean - weight * math.sqrt(prospect.variance)
         upper = float((rivals.mean + weight * np.sqrt(rivals.variance)).max())
         measure = upper >= lower
@@ -211,6 +235,29 @@ class BernoulliRule(FeedbackRule):
 
     quota: float
     """The probability, which is the expected share of the rounds that are measured."""
+
+    @classmethod
+    def balanced(
+        cls, rounds: int, forgetting: float, nu: float = math.inf, dimension: int = 1
+    ) -> BernoulliRule:
+        """Return the rule whose bound on regret plus number of measurements is smallest.
+
+        The quotas of Corollary 6 are ``B1 = B2 = T q``, up to factors that it leaves open. With
+        ``c = d (d + 1) / (2 nu + d (d + 1))``, 0 for the squared-exponential kernel,
+        ``q = max(T^(-(1 - c) / (3 - c)), forgetting^((1 - c) / (7 - 3 c)))``.
+
+        Args:
+            rounds: Number of rounds ``T``.
+            forgetting: Forgetting rate per round, in (0, 1).
+            nu: Smoothness of a Matern kernel, >= 2 in the corollary; infinity for the
+                squared-exponential kernel.
+            dimension: Number of inputs ``d``.
+        """
+        rounds = integer_at_least(rounds, 1, "rounds")
+        forgetting = number_between_zero_and_one(forgetting, "forgetting")
+        pairs = integer_at_least(dimension, 1, "dimension") * (dimension + 1)
+        c = 0.0 if nu == math.inf else pairs / (2 * positive_number(nu, "nu") + pairs)
+        return cls(max(rounds ** (-(1 - c) / (3 - c)), forgetting ** ((1 - c) / (7 - 3 * c))))
 
     def __post_init__(self) -> None:
         check_fields(self, quota=probability)
@@ -234,8 +281,12 @@ class MixedRule(FeedbackRule):
 
     - with probability ``lower``, or else
     - if ``rule`` measures, with probability ``(upper - lower) / (1 - lower)``, so that a rule that
-      always measures reaches the quota. (Line 8 of the algorithm has ``upper - lower``, which stays
-      below it.) With ``upper=1`` every measurement of ``rule`` is made.
+      always measures reaches the upper quota. With ``upper=1`` every measurement of ``rule`` is
+      made.
+
+    With ``reach_upper=False`` the second probability is that of line 8, ``upper - lower``. The
+    share of a rule that always measures is then ``lower + (1 - lower) (upper - lower)``: 0.44 for
+    the quotas 0.2 and 0.5.
 
     Raises:
         InputError: Unless ``rule`` is a rule and ``0 <= lower <= upper <= 1``.
@@ -250,9 +301,12 @@ class MixedRule(FeedbackRule):
     upper: float
     """Largest share of the rounds that are measured, in expectation."""
 
+    reach_upper: bool = True
+    """False for the probability of line 8, with which the upper quota is not reached."""
+
     def __post_init__(self) -> None:
         checked_rule(self.rule, "rule")
-        check_fields(self, lower=probability, upper=probability)
+        check_fields(self, lower=probability, upper=probability, reach_upper=boolean)
         if self.lower > self.upper:
             raise InputError(
                 f"lower={self.lower!r}, upper={self.upper!r}: expected quotas with lower <= upper."
@@ -268,6 +322,11 @@ class MixedRule(FeedbackRule):
         """True if the inner rule wants covariances."""
         return self.rule.joint
 
+    @property
+    def bandwidth(self) -> float:
+        """Bandwidth of the inner rule."""
+        return self.rule.bandwidth
+
     def decide(self, prospect: Prospect) -> MeasurementChoice:
         """Draw for the lower quota, then ask the rule; see ``FeedbackRule.decide``."""
         if prospect.draw() < self.lower:
@@ -275,7 +334,8 @@ class MixedRule(FeedbackRule):
                 True, f"drawn to measure: the lower quota is {self.lower:g} of the rounds"
             )
         inner = self.rule.decide(prospect)
-        if not inner.measure or prospect.draw() * (1 - self.lower) < self.upper - self.lower:
+        rest = 1 - self.lower if self.reach_upper else 1.0
+        if not inner.measure or prospect.draw() * rest < self.upper - self.lower:
             return inner
         return MeasurementChoice(
             False,
@@ -308,11 +368,19 @@ def _open(chance: float) -> str:
     return f"the point is feasible with probability {chance:.3g} only"
 
 
+def _single(prospect: Prospect) -> MeasurementChoice:
+    """Return the choice for a point without rivals: unless feasibility is open, not to measure."""
+    if prospect.chance is not None:
+        return MeasurementChoice(True, _open(prospect.chance))
+    return MeasurementChoice(
+        False, "the point is the only local optimum of the upper confidence bound"
+    )
+
+
 def _rivals_of(prospect: Prospect) -> Rivals:
-    rivals = prospect.rivals
-    if rivals is None or len(rivals.mean) == 0:
-        raise InputError(f"rivals={rivals!r}: the rule compares the point with at least one other.")
-    return rivals
+    if prospect.rivals is None:
+        raise InputError("rivals=None: the rule compares the point with others.")
+    return prospect.rivals
 
 
 def checked_rule(rule: Any, name: str) -> FeedbackRule:

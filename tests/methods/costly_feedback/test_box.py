@@ -16,7 +16,7 @@ from scipy.spatial.distance import cdist
 
 from ax_costaware.acquisition.confidence_search import Compare
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods import CostlyFeedbackLoop
+from ax_costaware.methods import CostlyFeedbackLoop, MeasurementRule
 from ax_costaware.methods.costly_feedback import box
 from ax_costaware.methods.costly_feedback.box import BoxDomain
 from ax_costaware.methods.costly_feedback.domain import Hyperparameters, Observation
@@ -129,7 +129,7 @@ def test_rivals_hold_the_strongest_one(joint: bool, now: int) -> None:
     found = domain()
     found.choose(31, BETA)
     choice = found.choose(now, BETA)
-    rivals = found.rivals(choice, now, BETA, "correlation", joint)
+    rivals = found.rivals(choice, now, BETA, MeasurementRule(joint=joint))
     points = np.concatenate([unit([choice.key]), grid(61)])
     far = prior(points, points[:1])[:, 0] < RIVAL_CORRELATION * OUTPUTSCALE
     mean, variance, with_chosen = direct(seen, points, now)
@@ -148,7 +148,7 @@ def test_rivals_hold_the_strongest_one(joint: bool, now: int) -> None:
 def test_there_is_always_a_rival(compare: Compare) -> None:
     found = domain(lengthscale=60.0)
     choice = found.choose(31, BETA)
-    rivals = found.rivals(choice, 31, BETA, compare, joint=False)
+    rivals = found.rivals(choice, 31, BETA, MeasurementRule(0.9, compare, joint=False))
     # All are alike: the least correlated one is the farthest corner.
     corner = tuple(np.where(unit(choice.key) < 0.5, BOUNDS[1], BOUNDS[0]).tolist())
     assert rivals.mean.tolist() == pytest.approx([found.at(corner, 31).mean])
@@ -157,13 +157,34 @@ def test_there_is_always_a_rival(compare: Compare) -> None:
 def test_local_optima_are_rivals_without_the_chosen_one() -> None:
     found = domain(lengthscale=0.15)
     choice = found.choose(31, BETA)
-    rivals = found.rivals(choice, 31, BETA, "local_optima", joint=True)
+    rivals = found.rivals(choice, 31, BETA, MeasurementRule(0.9, "local_optima"))
     assert 1 <= len(rivals.mean) < 16
     bounds = rivals.mean + np.sqrt(BETA * rivals.variance)
     assert bounds.max() <= choice.mean + math.sqrt(BETA * choice.variance)
     assert rivals.covariance is not None
     correlation = rivals.covariance / np.sqrt(rivals.variance * choice.variance)
     assert correlation.max() < 0.99
+
+
+def test_rivals_are_not_near_a_better_optimum() -> None:
+    found = domain(lengthscale=0.1)
+    choice = found.choose(31, BETA)
+    counts = {}
+    for bandwidth in (0.0, 0.3, 2.0):
+        rule = MeasurementRule(0.9, "local_optima_only", joint=False, bandwidth=bandwidth)
+        counts[bandwidth] = len(found.rivals(choice, 31, BETA, rule).mean)
+    assert counts[0.0] > counts[0.3] > counts[2.0] == 0
+
+
+def test_the_bound_is_maximized_in_each_round_if_the_point_is_not_kept() -> None:
+    seen = observations(range(1, 31))
+    found = BoxDomain(BOUNDS, True, seed=0, keep_point=False)
+    found.condition(hyperparameters(), seen)
+    for now in (31, 33, 38):
+        choice = found.choose(now, BETA)
+        means, variances, _ = direct(seen, grid(61), now)
+        value = choice.mean + math.sqrt(BETA * choice.variance)
+        assert value >= (means + np.sqrt(BETA * variances)).max() - 1e-9
 
 
 def test_a_skipped_round_searches_only_once_the_weights_have_fallen(
@@ -177,7 +198,7 @@ def test_a_skipped_round_searches_only_once_the_weights_have_fallen(
     )
     for now in range(31, 45):
         choice = found.choose(now, BETA)
-        found.rivals(choice, now, BETA, "correlation", joint=True)
+        found.rivals(choice, now, BETA, MeasurementRule())
     # The last observation is of round 30; sqrt(.98) - sqrt(.98)^7 = .058 > .05.
     assert searched == [31, 37, 43]
     found.observe(observations([44])[0])
@@ -192,12 +213,12 @@ def test_a_skipped_round_searches_only_once_the_weights_have_fallen(
 def test_stored_and_restored_it_answers_the_same() -> None:
     first, other = domain(), domain()
     first.choose(31, BETA)
-    first.rivals(first.choose(31, BETA), 31, BETA, "correlation", joint=True)
+    first.rivals(first.choose(31, BETA), 31, BETA, MeasurementRule())
     other.restore(json.loads(json.dumps(first.to_dict())))
     for now in (32, 33):
         choice, same = first.choose(now, BETA + 0.1), other.choose(now, BETA + 0.1)
         assert choice == same
-        rivals = [d.rivals(choice, now, BETA, "correlation", joint=True) for d in (first, other)]
+        rivals = [d.rivals(choice, now, BETA, MeasurementRule()) for d in (first, other)]
         assert rivals[0].mean.tolist() == rivals[1].mean.tolist()
     fresh = BoxDomain(
         **{k: v for k, v in first.to_dict().items() if k == "bounds"}, unit_cube=True, seed=0

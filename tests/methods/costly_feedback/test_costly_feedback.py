@@ -266,3 +266,20 @@ def test_refuses_costs_of_the_settings(settings: dict[str, Any], message: str) -
     """Before anything is spent."""
     with pytest.raises(InputError, match=message):
         simulation_of(**settings)
+
+
+@pytest.mark.parametrize(("compare", "skips"), [("local_optima_only", 4), ("local_optima", 0)])
+def test_a_single_optimum_is_measured_only_by_the_remedy(compare: Any, skips: int) -> None:
+    """In the strategy as in the loop; the bound of a smooth model has one optimum."""
+    rule = MeasurementRule(0.999, compare, joint=False)
+    method = CostlyFeedback(forgetting=0.02, initial_trials=3, rule=rule, beta=0.1)
+    model = FixedHyperparameters(lengthscale=5.0, noise_variance=1e-2)
+    simulation = Simulation(method, FEEDBACK_SPACE, hyperparameters=model)
+    skipped = 0
+    for _ in range(7):
+        decision = simulation.ask()
+        assert isinstance(decision, Decision)
+        skipped += "only local optimum" in decision.why and not decision.extra["measure"]
+        value = float(str(decision.parameters["x"])) - 0.5
+        simulation.tell(decision, Outcome(value if decision.extra["measure"] else None))
+    assert skipped == skips

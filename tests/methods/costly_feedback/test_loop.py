@@ -15,12 +15,14 @@ import torch
 from gpytorch.kernels import LinearKernel, MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods import (
     BernoulliRule,
     CostlyFeedbackLoop,
     FeedbackRule,
+    FiniteDomainBeta,
     FullFeedback,
     LCBUCBRule,
     LogarithmicBeta,
@@ -116,6 +118,52 @@ def test_the_point_has_the_largest_upper_confidence_bound() -> None:
         else:
             loop.skip()
     assert 5 < len(told) < 59
+
+
+@pytest.mark.parametrize(("quotas", "bandwidth"), [((0, 200), 0.1), ((20, 120), 0.6)])
+def test_the_exact_setting_is_algorithm_1(quotas: tuple[int, int], bandwidth: float) -> None:
+    """Transcribed line by line, on local optima without those near a better one (appendix E.1)."""
+    T, kappa = 200, 0.8
+    B1, B2 = quotas
+    single = MeasurementRule(kappa, "local_optima_only", joint=False, bandwidth=bandwidth)
+    rule = MixedRule(single, B1 / T, B2 / T, reach_upper=False)
+    beta = FiniteDomainBeta(len(GRID), 0.5)
+    loop = known(rule=rule, beta=beta, keep_point=False, forgetting=0.03, seed=5)
+    rho = math.sqrt(1 - 0.03)
+    with torch.no_grad():
+        k = matern()(torch.tensor(GRID).unsqueeze(-1)).to_dense().numpy()
+    S: list[tuple[int, float, int]] = []
+    alone = 0
+    for t in range(1, T + 1):
+        x, measure, _ = loop.ask()
+        mu, sigma = np.zeros(len(GRID)), np.ones(len(GRID))
+        if S:
+            at, y, h = (np.array(column) for column in zip(*S, strict=True))
+            K = k[np.ix_(at, at)] * rho ** np.abs(h[:, None] - h) + 0.01 * np.eye(len(S))
+            cross = k[at] * rho ** (t - h)[:, None]
+            mu = cross.T @ np.linalg.solve(K, y)
+            sigma = np.sqrt(1 - (cross * np.linalg.solve(K, cross)).sum(axis=0))
+        ucb = mu + math.sqrt(beta(t)) * sigma
+        x_t = int(np.flatnonzero(x == GRID)[0])
+        assert ucb[x_t] == pytest.approx(ucb.max(), abs=1e-9)  # line 3
+        padded = np.concatenate([[-np.inf], ucb, [-np.inf]])
+        kept = [x_t]
+        for i in sorted(range(len(GRID)), key=lambda i: -ucb[i]):
+            is_top = ucb[i] >= max(padded[i], padded[i + 2])
+            if is_top and all(abs(GRID[i] - GRID[j]) > bandwidth for j in kept):
+                kept.append(i)
+        alone += len(kept) == 1
+        z = (mu[x_t] - mu[kept[1:]]) / np.hypot(sigma[x_t], sigma[kept[1:]])
+        draw = np.random.default_rng((5, t)).random
+        m_t = draw() < B1 / T  # line 4
+        assert measure == (m_t or (bool((norm.cdf(z) < kappa).any()) and draw() < (B2 - B1) / T))
+        if measure:
+            S.append((x_t, drifting(float(x), t), t))
+            loop.tell(S[-1][1])
+        else:
+            loop.skip()
+    assert 0 < len(S) < T
+    assert alone > 0 or bandwidth < 0.5
 
 
 def test_asking_again_gives_the_same_answer() -> None:
@@ -335,7 +383,7 @@ def test_what_is_learned_outlives_a_reset() -> None:
     assert fresh.to_dict() == loop.to_dict()
     # What is known of the function is of the block.
     assert loop.ask() == fresh.ask()
-    assert "nothing is known" not in loop.ask().reason
+    assert "probability 0.5," not in loop.ask().reason
     copy = pickle.loads(pickle.dumps(loop))
     assert play(copy, 5) == play(loop, 5)
 
@@ -438,6 +486,11 @@ def test_a_rate_that_is_learned_is_watched() -> None:
 
 RULES = [
     MeasurementRule(0.8),
+    MixedRule(
+        MeasurementRule(0.8, "local_optima_only", joint=False, bandwidth=0.1),
+        *(0.1, 0.8),
+        reach_upper=False,
+    ),
     MeasurementRule(0.8, "local_optima", joint=False),
     LCBUCBRule(),
     MixedRule(MeasurementRule(0.9), 0.1, 0.8),
@@ -452,12 +505,13 @@ RULES = [
     forgetting=st.sampled_from([0.01, 0.3, ResetEvery(7)]),
     rounds=st.integers(0, 60),
     asked=st.booleans(),
-    beta=st.sampled_from([None, 1.5, LogarithmicBeta(1.0, 2.0)]),
+    beta=st.sampled_from([None, 1.5, LogarithmicBeta(1.0, 2.0), FiniteDomainBeta(60)]),
+    keep_point=st.booleans(),
 )
 def test_a_stored_loop_goes_on_as_if_nothing_had_happened(
-    rule: FeedbackRule, forgetting: Any, rounds: int, asked: bool, beta: Any
+    rule: FeedbackRule, forgetting: Any, rounds: int, asked: bool, beta: Any, keep_point: bool
 ) -> None:
-    loop = known(rule=rule, forgetting=forgetting, beta=beta, seed=3)
+    loop = known(rule=rule, forgetting=forgetting, beta=beta, seed=3, keep_point=keep_point)
     play(loop, rounds)
     if asked:
         loop.ask()
@@ -583,6 +637,7 @@ def test_what_cannot_be_stored_is_said(arguments: dict[str, Any], name: str) -> 
         ({"beta": "log"}, r"beta='log'"),
         ({"seed": -1}, r"seed=-1"),
         ({"seed": 0.5}, r"seed=0.5"),
+        ({"keep_point": 1}, r"keep_point=1: expected True or False"),
     ],
 )
 def test_bad_arguments_are_named(arguments: dict[str, Any], message: str) -> None:
@@ -650,7 +705,7 @@ def test_the_top_of_its_own_hill_is_no_rival() -> None:
         assert loop._asked is not None
         key, _ = loop._asked
         choice = domain.at(key, loop.round)
-        rivals = domain.rivals(choice, loop.round, 4.0, "local_optima", False)
+        rivals = domain.rivals(choice, loop.round, 4.0, rule)
         mean, variance = domain._moments(loop.round)  # type: ignore[attr-defined]
         bound = mean + 2 * np.sqrt(variance)
         padded = np.concatenate([[-np.inf], bound, [-np.inf]])

@@ -13,7 +13,9 @@ from scipy.stats import norm
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import (
     BernoulliRule,
+    CompactDomainBeta,
     FeedbackRule,
+    FiniteDomainBeta,
     FullFeedback,
     LCBUCBRule,
     LogarithmicBeta,
@@ -142,6 +144,28 @@ def test_quotas_are_met_in_expectation(lower: float, upper: float) -> None:
         assert np.mean(measured) == pytest.approx(share, abs=0.03)
 
 
+@pytest.mark.parametrize(("reach", "share"), [(True, 0.5), (False, 0.2 + 0.8 * 0.3)])
+def test_line_8_does_not_reach_the_upper_quota(reach: bool, share: float) -> None:
+    rule = MixedRule(FullFeedback(), 0.2, 0.5, reach_upper=reach)
+    draw = np.random.default_rng(4).random
+    measured = [rule.decide(Prospect(0.0, 1.0, 1.0, draw)).measure for _ in range(20_000)]
+    assert np.mean(measured) == pytest.approx(share, abs=0.012)
+
+
+@pytest.mark.parametrize(
+    ("nu", "dimension", "eps", "quota"),
+    [
+        (math.inf, 1, 0.01, 500 * 0.01 ** (1 / 7)),
+        (math.inf, 3, 1e-9, 500 ** (2 / 3)),
+        # c = 6 / (5 + 6)
+        (2.5, 2, 0.01, 500 * 0.01 ** ((1 - 6 / 11) / (7 - 18 / 11))),
+        (2.5, 2, 1e-9, 500 ** (2 / (3 - 6 / 11))),
+    ],
+)
+def test_quotas_of_corollary_6(nu: float, dimension: int, eps: float, quota: float) -> None:
+    assert 500 * BernoulliRule.balanced(500, eps, nu, dimension).quota == pytest.approx(quota)
+
+
 def test_full_feedback_measures() -> None:
     assert decide(FullFeedback(), 9.0, 0.0, None).measure
 
@@ -149,10 +173,12 @@ def test_full_feedback_measures() -> None:
 @pytest.mark.parametrize(
     "rule", [MeasurementRule(), LCBUCBRule(), MixedRule(MeasurementRule(), 0.0, 1.0)]
 )
-@pytest.mark.parametrize("others", [None, rivals([], [], [])])
-def test_a_comparison_needs_rivals(rule: FeedbackRule, others: Rivals | None) -> None:
+def test_a_comparison_needs_rivals(rule: FeedbackRule) -> None:
     with pytest.raises(InputError, match="rivals"):
-        decide(rule, 0.0, 1.0, others, 0.5)
+        decide(rule, 0.0, 1.0, None, 0.5)
+    single = decide(rule, 0.0, 1.0, rivals([], [], []), 0.5)
+    assert not single.measure
+    assert "only local optimum" in single.reason
 
 
 def test_a_joint_rule_needs_covariances() -> None:
@@ -212,6 +238,24 @@ def test_beta_grows_with_the_logarithm_of_the_round() -> None:
     beta = LogarithmicBeta()
     assert [beta(t) for t in (1, 10)] == [0.8 * math.log(4), 0.8 * math.log(40)]
     assert LogarithmicBeta(scale=2.0, rate=3.0)(5) == 2 * math.log(15)
+
+
+def test_beta_of_the_theorems() -> None:
+    """Theorems 4 and 7, with numbers put in."""
+    assert FiniteDomainBeta(1000, 0.1)(7) == pytest.approx(
+        2 * math.log(1000 * 7**2 * math.pi**2 / (6 * 0.1))
+    )
+    d, r, a, b, delta, t = 3, 2.0, 1.5, 0.7, 0.05, 4
+    assert CompactDomainBeta(d, a, b, r, delta)(t) == pytest.approx(
+        2 * math.log(t**2 * 2 * math.pi**2 / (3 * delta))
+        + 2 * d * math.log(t**2 * d * b * r * math.sqrt(math.log(4 * d * a / delta)))
+    )
+    assert CompactDomainBeta(1, 1.0, 1e-9)(1) == 0.0
+    for wrong in ({"num_points": 0}, {"num_points": 5, "delta": 1.0}):
+        with pytest.raises(InputError, match=list(wrong)[-1]):
+            FiniteDomainBeta(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"a=0\.01: expected"):
+        CompactDomainBeta(1, 0.01, 1.0)
 
 
 @pytest.mark.parametrize("arguments", [{"scale": 0.0}, {"scale": math.nan}, {"rate": 1.0}])
