@@ -17,6 +17,7 @@ from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.search_space import parameters_of_configs
 from ax_costaware.ax_bridge.strategy import StrategyOptions, SurrogateOptions, strategy_factory
 from ax_costaware.core import FixedHyperparameters
+from ax_costaware.core.traits import CONTROL_SET
 from ax_costaware.costs import ControlSet, check_control_sets
 from ax_costaware.methods import (
     ControlSets,
@@ -27,7 +28,6 @@ from ax_costaware.methods import (
     MultiFidelity,
     TreeSearch,
 )
-from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.cost_aware.search import GITTINS
 from ax_costaware.methods.resolution_tree import LEVEL
 

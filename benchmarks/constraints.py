@@ -42,6 +42,7 @@ from torch import Tensor
 
 from ax_costaware.core import Decision, OutcomeConstraint, Problem, Simulation, Stop
 from ax_costaware.core.simulation import Outcome
+from ax_costaware.core.traits import Traits
 from ax_costaware.methods import CostAware, Gittins, Method
 from ax_costaware.space import Range, Space
 
@@ -125,7 +126,7 @@ class _PerCost(AcquisitionFunction):
 class BoTorchPerCost(Method):
     """BoTorch's constrained expected improvement per cost, after five Sobol trials."""
 
-    refuses_constraints = None
+    traits = Traits(refuses_constraints=None)
 
     task: str
 
@@ -151,7 +152,7 @@ class BoTorchPerCost(Method):
 class Random(Method):
     """Quasi-random trials."""
 
-    refuses_constraints = None
+    traits = Traits(refuses_constraints=None)
 
     def decide(self, problem: Problem) -> Decision:
         """The next one."""

@@ -69,7 +69,7 @@ def seconds(call: Callable[[], Any]) -> float:
 
 def measured(method: Method, device: str, num_trials: int, seed: int) -> tuple[float, float]:
     """Seconds to fit the model, and to decide with it."""
-    space = Space.of(parameters_of(method), hidden=method.hidden).to(torch.device(device))
+    space = Space.of(parameters_of(method), hidden=method.traits.hidden).to(torch.device(device))
     simulation = Simulation(method, space, trials=past(method, num_trials, seed))
     return seconds(lambda: simulation.problem().model), seconds(simulation.ask)
 

@@ -61,7 +61,7 @@ from ax_costaware import (
     recommend,
     spending,
 )
-from ax_costaware.methods.control_sets.checks import CONTROL_SET
+from ax_costaware.core.traits import CONTROL_SET
 
 METHODS = ("control_sets", "gittins", "indirect")
 IN_FLIGHT = (1, 4, 16)

@@ -186,7 +186,7 @@ def trials(
         Choice("control_set", tuple(method.names)),
         *[Range(n, 0, 1) for n in names],
     ]
-    simulation = Simulation(method, Space.of(parameters, hidden=method.hidden))
+    simulation = Simulation(method, Space.of(parameters, hidden=method.traits.hidden))
     chance = np.random.default_rng(seed + 1000)
     spent = 0.0
     while len(simulation.trials) < _MOST_TRIALS:

@@ -31,6 +31,7 @@ from ax_costaware.acquisition import incumbent
 from ax_costaware.core import Decision, Problem, Simulation, Stop
 from ax_costaware.core.model import ModelOptions
 from ax_costaware.core.simulation import Outcome
+from ax_costaware.core.traits import Traits
 from ax_costaware.costs import Cost
 from ax_costaware.methods import CostAware, Gittins, GittinsDecay, Method
 from ax_costaware.methods.costed import CostArgument
@@ -48,7 +49,7 @@ _MOST_TRIALS = 400
 class PlainAx(Method):
     """Ax's default for one objective: its acquisition function, initial design and outliers."""
 
-    winsorize_iqr = 1.5
+    traits = Traits(winsorize_iqr=1.5)
 
     def initial(self, problem: Problem) -> Decision | Stop:
         """The center of the search space if constraints allow it, then quasi-random trials."""

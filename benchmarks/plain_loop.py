@@ -103,7 +103,7 @@ def outcome(arm: dict[str, Any], index: int, controlled: list[str] | None) -> Ou
 
 def plain(method: Method, trials: int, bar: tqdm[Any]) -> tuple[list[float], Simulation]:
     """CPU seconds of every decision of a run in the plain loop."""
-    space = Space.of(parameters_of(method), hidden=method.hidden)
+    space = Space.of(parameters_of(method), hidden=method.traits.hidden)
     simulation = Simulation(method, space, hyperparameters=given(method))
     taken: list[float] = []
     for index in range(trials):

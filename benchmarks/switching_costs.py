@@ -36,10 +36,10 @@ from torch import Tensor
 
 from ax_costaware.core import Best, Simulation, Stop
 from ax_costaware.core.simulation import Outcome
+from ax_costaware.core.traits import CONTROL_SET
 from ax_costaware.costs import ControlSet, SwitchingCost
 from ax_costaware.laws import Uniform
 from ax_costaware.methods import ControlSets, CostAware, LargestValuePerCost, Method
-from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.space import Choice, Range, Space
 from ax_costaware.space.parameters import Row
 

@@ -278,7 +278,7 @@ class Run:
         ]
         space = Space.of(
             [Choice("control_set", tuple(method.names)), *[Range(name, 0, 1) for name in names]],
-            hidden=method.hidden,
+            hidden=method.traits.hidden,
         )
         hyperparameters = FixedHyperparameters(
             tuple(self.lengthscales), self.outputscale, NOISE_STD**2

@@ -23,11 +23,12 @@ from ax_costaware.ax_bridge.records import RECORD, past_trials
 from ax_costaware.core.account import LedgerEntry, ledger_of, remaining, spent
 from ax_costaware.core.method import Method
 from ax_costaware.core.problem import Decision, Problem
+from ax_costaware.core.traits import CONTROL_SET, Traits
+from ax_costaware.core.trial_costs import TrialCosts
 from ax_costaware.costs.control_set import ControlSet
 from ax_costaware.exceptions import InputError
 from ax_costaware.laws.marginals import Uniform
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.session import spending
 from ax_costaware.space.parameters import Row
 from tests.session.conftest import strategy_with
@@ -65,8 +66,8 @@ class _Whole(Method):
     seed: int = 0
 
     @property
-    def cost_metric(self) -> str | None:
-        return self.metric
+    def trial_costs(self) -> TrialCosts:
+        return TrialCosts(self, metric=self.metric)
 
     def cost_at(self, parameters: Row) -> float | None:
         return None if self.metric is not None else 2.0 + float(parameters["x"])
@@ -79,7 +80,7 @@ class _Whole(Method):
 class _Costly(_Whole):
     """The same for a method that may do without a measurement."""
 
-    may_skip: ClassVar[bool] = True
+    traits = Traits(may_skip=True)
 
 
 def _observe(experiment: Experiment, trial_index: int, metric: str, value: float) -> None:

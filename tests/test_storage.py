@@ -212,7 +212,7 @@ def test_node(method: Method, surrogate_spec: SurrogateSpec | FixedHyperparamete
     assert (node.torch_device, node.count_attached) == ("cpu", False)
     assert node.transition_criteria == criteria
     node = round_trip(CostAwareNode(method))
-    assert (node.name, node.surrogate_spec, node.torch_device) == (method.label, None, None)
+    assert (node.name, node.surrogate_spec, node.torch_device) == (method.traits.label, None, None)
     assert (node.count_attached, node.transition_criteria) == (True, [])
 
 

@@ -53,7 +53,7 @@ class DeploymentAnalysis(MethodAnalysis[Method]):
     @classmethod
     def applies_to(cls, method: Method) -> bool:
         """Return True if a deployment has the inputs, and the cost, of a trial."""
-        return method.measures_points and not method.may_skip
+        return method.traits.measures_points and not method.traits.may_skip
 
     def _missing(self, run: Run[Method]) -> str | None:
         if not self.applies_to(run.method):
@@ -75,7 +75,7 @@ class DeploymentAnalysis(MethodAnalysis[Method]):
         rank = frame.index.to_series()
         frame["worth_it"] = rank < rank.cummin().shift(fill_value=len(frame))
         frame = frame.reset_index(drop=True)
-        figure = deployment_figure(frame, objective, run.method.cost_metric)
+        figure = deployment_figure(frame, objective, run.method.trial_costs.metric)
         subtitle = _subtitle(frame, objective)
         if len(found) < everything:
             subtitle += " Deployments that are less likely to be feasible are left out."

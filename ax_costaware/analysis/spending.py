@@ -61,16 +61,18 @@ class SpendingAnalysis(MethodAnalysis[Method]):
 
     def _card(self, run: Run[Method]) -> AnalysisCard:
         paid, method = spending(run.client), run.method
+        groups = method.traits.groups
         frame = paid.to_frame()
         # A trial may end at a lower fidelity than planned.
         rows = [trial.parameters if trial.is_live else trial.inputs for trial in run.trials]
         frame["spent_on"] = [
-            (method.group_of(row) if row else None) or origin_of(entry)
+            (groups.of(row) if groups and row else None) or origin_of(entry)
             for row, entry in zip(rows, paid.entries, strict=True)
         ]
         frame["cumulative_cost"] = frame["charged"].cumsum()
         # Control sets in declared order, levels from coarse to fine.
-        figure = spending_figure(frame, method.groups(), method.budget, method.cost_metric)
+        names = groups.names if groups else ()
+        figure = spending_figure(frame, names, method.budget, method.trial_costs.metric)
         return self._card_of(_subtitle(paid, frame), frame, figure)
 
 

@@ -164,7 +164,7 @@ def stopping_figure(
             f"Learned cost: {inside.sum()} of {len(inside)}<br>within the predicted 95 %",
         ][: 3 if learned else 2],
     )
-    cost = short_name(method.cost_metric or "cost", LONG_METRIC)
+    cost = short_name(method.trial_costs.metric or "cost", LONG_METRIC)
     upper, lower = Panel(figure), Panel(figure, 2)
     _add_decisions(upper, frame, cost, stop)
     _add_outcomes(lower, frame, objective, method)
@@ -235,7 +235,7 @@ def _add_outcomes(
         outcome, outcome[outcome <= middle if objective.minimize else outcome >= middle]
     )
     panel.yaxis(range=axis)
-    title = cost_title("Cost spent", method.cost_metric)
+    title = cost_title("Cost spent", method.trial_costs.metric)
     title += _hidden(outcome, axis, "outcome")
     budget = panel.spent_axis(title, frame["cumulative_cost"], method.budget)
     if budget is not None:

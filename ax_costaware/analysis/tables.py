@@ -75,9 +75,9 @@ def _recommended(frame: pd.DataFrame, objective: Objective, method: Method) -> s
     else:
         among = f" of points that are feasible with a probability of at least {threshold:g}"
     cautious = ""
-    if method.risk_aversion:
+    if aversion := method.traits.risk_aversion:
         sign = "plus" if objective.minimize else "less"
-        cautious = f" {sign} {method.risk_aversion:g} standard deviations"
+        cautious = f" {sign} {aversion:g} standard deviations"
     return (
         f"Set {first['set']}{where}: it has the {'least' if objective.minimize else 'greatest'} "
         f"expected {objective.metric}{cautious}{among} by the model of all data: "

@@ -141,7 +141,7 @@ class Session:
         config = self.experiment.optimization_config
         known = self.experiment.lookup_data(trial_indices=[trial.index]).metric_names
         missing = set() if config is None else config.metric_names - known
-        if missing and not self.method.may_skip:
+        if missing and not self.method.traits.may_skip:
             logger.warning(f"Trial {trial.index} is completed without {sorted(missing)}.")
         else:
             logger.info(f"Trial {trial.index} is completed.")

@@ -51,7 +51,8 @@ from ax_costaware.ax_bridge.views import adapter_of
 from ax_costaware.core import Decision, FixedHyperparameters, Problem, Stop
 from ax_costaware.core.account import ROUNDING, ledger_of, remaining
 from ax_costaware.core.loop import Loop
-from ax_costaware.core.method import NO_LIMIT, Method
+from ax_costaware.core.method import Method
+from ax_costaware.core.trial_costs import NO_LIMIT
 from ax_costaware.exceptions import InputError
 
 logger = get_logger(__name__)
@@ -87,7 +88,7 @@ class CostAwareNode(LimitedNode):
         transition_criteria: Sequence[TransitionCriterion] | None = None,
     ) -> None:
         super().__init__(
-            name=name or method.label,
+            name=name or method.traits.label,
             generator_specs=[],
             # With noise a trial may be worth a repetition; the method decides.
             should_deduplicate=False,

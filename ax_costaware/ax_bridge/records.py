@@ -126,7 +126,7 @@ def problem_of(
     held = experiment.search_space.get_disabled_parameter_fixed_features(fixed_features)
     fixed = {} if held is None else dict(held.parameters)
     by_caller = {} if fixed_features is None else fixed_features.parameters
-    space = space_of(experiment.search_space, method.hidden)
+    space = space_of(experiment.search_space, method.traits.hidden)
     space = space if device is None else space.to(device)
     constraints = constraints_of(config)
     trials = tuple(
@@ -187,7 +187,7 @@ def problem_of(
 def problem_without_trials(experiment: Experiment, method: Method) -> Problem:
     """Return a problem with the space and the pairs only, which need not fit the experiment."""
     record = experiment._properties.get(RECORD) or {}
-    space = space_of(experiment.search_space, method.hidden)
+    space = space_of(experiment.search_space, method.traits.hidden)
     return Problem(space, pairs=record.get(PAIRS) or {})
 
 
@@ -209,7 +209,7 @@ def past_trials(
         UnsupportedError: If a trial has several arms.
     """
     objectives = objective_metrics(experiment)
-    metric = method.cost_metric or ""  # no metric has the empty name
+    metric = method.trial_costs.metric or ""  # no metric has the empty name
     data = {n: values_in_data(experiment, n) for n in {*objectives, *method.reads}}
     data[metric] = values_in_data(experiment, metric, finite=False)  # methods refuse infinite costs
     curves, realized = curves_in_data(experiment, method), realized_inputs(experiment, method)
@@ -433,7 +433,7 @@ def realized_inputs(experiment: Experiment, method: Method) -> dict[int, dict[st
 def progress_parameter(experiment: Experiment, method: Method) -> RangeParameter | None:
     """Return the parameter of progress; None if there is none."""
     ranges = {n: p for n, p in experiment.parameters.items() if isinstance(p, RangeParameter)}
-    return ranges.get(method.progress_parameter(ranges) or "")
+    return ranges.get(method.traits.progress_parameter(ranges) or "")
 
 
 def with_one_arm(trial: BaseTrial) -> BaseTrial:

@@ -68,8 +68,9 @@ def strategy_of(
         usable_device(torch_device)
     method = method.configured_for([model_of(method, surrogate_spec)])
     _log_remarks(method)
-    node = CostAwareNode(method, method.label, surrogate_spec, torch_device, count_attached)
-    return GenerationStrategy(name=method.label, nodes=[node])
+    label = method.traits.label
+    node = CostAwareNode(method, label, surrogate_spec, torch_device, count_attached)
+    return GenerationStrategy(name=label, nodes=[node])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,5 +183,5 @@ def set_method(strategy: GenerationStrategy, method: Method) -> None:
 
 
 def _log_remarks(method: Method) -> None:
-    for remark in method.warnings():
+    for remark in method.traits.warnings:
         logger.warning(remark)

@@ -56,8 +56,8 @@ def adapter_of(experiment: Experiment, loop: Loop, problem: Problem) -> TorchAda
     """
     method = loop.method
     config = check_optimization_config(experiment.optimization_config)
-    reason = None if method.measures_points else "averages of the objective"
-    reason = "of different times, and drift" if method.sees_time else reason
+    reason = None if method.traits.measures_points else "averages of the objective"
+    reason = "of different times, and drift" if method.times(problem.trials) else reason
     if reason is not None:
         return _Refusing(experiment=experiment, reason=reason)
     generator = _Generator(problem, method, _spec_of(loop, problem))
@@ -65,7 +65,7 @@ def adapter_of(experiment: Experiment, loop: Loop, problem: Problem) -> TorchAda
         experiment=_realized(experiment, problem),
         generator=generator,
         transforms=[_Hide, *MBM_X_trans, Derelativize],
-        transform_configs={_Hide.__name__: {"hidden": method.hidden}},
+        transform_configs={_Hide.__name__: {"hidden": method.traits.hidden}},
         optimization_config=config,
         fit_tracking_metrics=False,
         of=experiment,
@@ -201,7 +201,7 @@ class _Generator(BoTorchGenerator):
         if data.outcome_names != [self._problem.objective] or not self._method.winsorize:
             return data
         return _with_outcomes(
-            data, winsorized(data.Y, self._problem.minimize, self._method.winsorize_iqr)
+            data, winsorized(data.Y, self._problem.minimize, self._method.traits.winsorize_iqr)
         )
 
     def _scaled(self, data: SupervisedDataset) -> SupervisedDataset:

@@ -9,11 +9,13 @@ from ax_costaware.core.history import PastTrial
 from ax_costaware.core.model import FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Best, Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.core.simulation import Outcome, Simulation, simulate
+from ax_costaware.core.traits import Groups, Traits
 
 __all__ = [
     "Best",
     "Decision",
     "FixedHyperparameters",
+    "Groups",
     "ModelOptions",
     "Outcome",
     "OutcomeConstraint",
@@ -22,5 +24,6 @@ __all__ = [
     "Simulation",
     "SpaceExhausted",
     "Stop",
+    "Traits",
     "simulate",
 ]

@@ -33,35 +33,30 @@ ask for it is charged like any other.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-import torch
+from typing import Any, final
 
 from ax_costaware.argument_checks import (
     boolean,
     check_fields,
     nonnegative_number,
+    one_of,
     plain_value,
-    positive_number,
     positive_number_or_none,
 )
 from ax_costaware.core.history import PastTrial, blaming, check_inputs
 from ax_costaware.core.problem import Problem
 from ax_costaware.core.switching import switching_cost, switching_costs
-from ax_costaware.costs import ControlSet, SwitchingCost
-from ax_costaware.costs.cost_model import CostModel
-from ax_costaware.costs.declared_cost import Declared, DeclaredCost, cost_of
+from ax_costaware.core.traits import CONTROL_SET, Traits
+from ax_costaware.core.trial_costs import TrialCosts
+from ax_costaware.costs import ControlSet
 from ax_costaware.exceptions import InputError
 from ax_costaware.space.parameters import Row
 
 ROUNDING = 1e-9
 """Relative slack of a budget: ten costs of 0.1 must fit in a budget of 1."""
-
-_NUM_SAMPLES = 128
-"""Quasi-random parameterizations from which the largest declared cost is estimated."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +115,7 @@ def ledger_of(trials: Sequence[PastTrial], method: Budgeted) -> tuple[LedgerEntr
     check_inputs(trial for trial in trials if trial.counts)
     check_reported(trials, method)
     names, changes = control_sets_of(trials, method), switching_costs(trials, method)
+    costs = method.trial_costs
     reported: dict[str | None, list[float]] = {name: [] for name in names}
     for trial, name, change in zip(trials, names, changes, strict=True):
         cost = None if goes_unmeasured(trial, method) else trial.reported_cost
@@ -134,19 +130,19 @@ def ledger_of(trials: Sequence[PastTrial], method: Budgeted) -> tuple[LedgerEntr
         initial = not by_rule and (phase == "initial" or not rule_has_begun)
         is_unmeasured = goes_unmeasured(trial, method)
         expected = estimate = expected_cost_of(trial, method, change)
-        if estimate is not None and trial.decided_at(method.cost_metric):
+        if estimate is not None and trial.decided_at(costs.metric):
             # The trial that it was planned to follow may never have run, so its switching cost may
             # differ from the recorded one.
             estimate += change - float(trial.record.get("switching_cost", change))
-        if method.may_skip and trial.has_measurement and not estimate:
+        if method.traits.may_skip and trial.has_measurement and not estimate:
             # The strategy asked for no measurement and recorded no cost, but there was one.
             estimate = method.cost_at(trial.parameters)
         if not trial.is_live and not trial.never_ran:
-            came_to = _checked(method, "cost_as_run", method.cost_as_run(trial, trials))
+            came_to = _checked(costs, "as_run", costs.as_run(trial, trials))
             estimate = estimate if came_to is None else came_to + change
         if estimate is None and not trial.never_ran:
-            by_others = method.cost_by_others(name, reported)
-            estimate = (_checked(method, "cost_by_others", by_others) or 0.0) + change
+            by_others = _checked(costs, "by_others", costs.by_others(name, reported))
+            estimate = (by_others or 0.0) + change
         estimate, change = (0.0, 0.0) if is_unmeasured else (estimate or 0.0, change)
         free = trial.never_ran or not trial.is_charged
         free = free or (initial and not method.charge_initial)
@@ -175,7 +171,7 @@ def ledger_of(trials: Sequence[PastTrial], method: Budgeted) -> tuple[LedgerEntr
 
 def goes_unmeasured(trial: PastTrial, method: Budgeted) -> bool:
     """True if a trial has no measurement, so that its cost is not that of a measurement."""
-    if not method.may_skip or trial.has_measurement:
+    if not method.traits.may_skip or trial.has_measurement:
         return False
     return trial.is_completed or not trial.is_to_be_measured
 
@@ -211,9 +207,9 @@ def control_sets_of(trials: Sequence[PastTrial], method: Budgeted) -> list[str |
     return names
 
 
-def _checked(method: Budgeted, answer: str, cost: Any) -> float | None:
-    """Return the cost that a member of a method, perhaps a user's, has returned, as a float."""
-    name = f"{type(method).__name__}.{answer}"
+def _checked(of: Budgeted | TrialCosts, answer: str, cost: Any) -> float | None:
+    """Return the cost that a member of an object, perhaps a user's, has returned, as a float."""
+    name = f"{type(of).__name__}.{answer}"
     return None if cost is None else nonnegative_number(plain_value(cost), name)
 
 
@@ -226,40 +222,12 @@ def expected_cost_of(trial: PastTrial, method: Budgeted, change: float = 0.0) ->
         change: Switching cost of the trial, which a declared cost does not include.
     """
     recorded = trial.record.get("expected_cost")
-    if recorded is not None and trial.decided_at(method.cost_metric):
+    if recorded is not None and trial.decided_at(method.trial_costs.metric):
         return float(recorded)
     declared = None
     with suppress(InputError) if trial.never_ran else blaming(trial):
         declared = _checked(method, "cost_at", method.cost_at(trial.parameters))
     return None if declared is None else declared + change
-
-
-def expected_costs(method: Budgeted, problem: Problem, rows: Sequence[Row]) -> list[float | None]:
-    """Return the expected costs of trials, learned or declared, without switching costs.
-
-    Args:
-        method: Declares costs, or learns them.
-        problem: Has the trials from which costs are learned.
-        rows: The parameterizations.
-
-    Returns:
-        A cost per parameterization; None if unknown.
-
-    Raises:
-        InputError: If a declared or reported cost is not a finite number > 0.
-    """
-    found = [method.cost_at(row) for row in rows]
-    if method.cost_metric is None or (model := method.trial_costs(problem)) is None:
-        return found
-    return [*modelled_costs(model, problem, rows)]
-
-
-def modelled_costs(model: CostModel, problem: Problem, rows: Sequence[Row]) -> list[float]:
-    """Return the expected costs of parameterizations by a model, without switching costs."""
-    X = problem.space.encode(rows)
-    with torch.no_grad():
-        costs: list[float] = model.log_cost(X).exp().tolist()
-    return costs
 
 
 def check_reported(trials: Sequence[PastTrial], method: Budgeted) -> None:
@@ -268,7 +236,7 @@ def check_reported(trials: Sequence[PastTrial], method: Budgeted) -> None:
     Raises:
         InputError: With the indices of the trials, and how to report their costs.
     """
-    metric = method.cost_metric
+    metric = method.trial_costs.metric
     if metric is None:
         return
     costs = {t.index: t.reported_cost for t in trials if t.reported_cost is not None}
@@ -351,9 +319,6 @@ class Budgeted:
     The defaults are for a method whose trials set every parameter, and cost ``cost_at``.
     """
 
-    may_skip: ClassVar[bool] = False
-    """True if a trial may skip its measurement, and is then free."""
-
     budget: float | None = None
     """Largest total cost of all trials; None for no limit. A trial is only chosen if its expected
     cost is affordable. If none is, the run ends: the next request raises
@@ -378,142 +343,43 @@ class Budgeted:
     # Costs and control sets of trials
 
     @property
-    def cost_metric(self) -> str | None:
-        """Metric of reported costs, for a method that learns costs; else None."""
-        return None
+    def traits(self) -> Traits:
+        """What is different about the method's trials; a subclass may replace it by a value."""
+        return Traits()
 
-    @property
-    def switching_cost(self) -> SwitchingCost | None:
-        """Switching costs, on top of all other costs; None without any."""
-        return None
-
+    @final
     def control_set_of(self, trial: PastTrial) -> ControlSet | None:
         """Return the control set of a trial; None if the trial sets every parameter.
 
         Raises:
             InputError: If the method has control sets, and the trial names none of them.
         """
-        return None
-
-    def candidates(self) -> Sequence[ControlSet]:
-        """Return the control sets to choose from; none for a method without control sets."""
-        return ()
-
-    @property
-    def declared_cost(self) -> Declared | None:
-        """Declared cost of trials, differentiable if it is a ``Cost``; None to use ``cost_at``."""
-        return None
+        known = {control_set.name: control_set for control_set in self.traits.control_sets}
+        if not known:
+            return None
+        what = f"trial {trial.index} has {CONTROL_SET}"
+        return known[one_of(trial.parameters.get(CONTROL_SET), what, [*known])]
 
     @property
-    def searched_cost(self) -> Declared:
-        """Cost that the optimizer uses: ``declared_cost``, or ``cost_at`` of a subclass."""
-        if self.declared_cost is None or type(self).cost_at is not Budgeted.cost_at:
-            return self._own_cost
-        return self.declared_cost
-
-    def _own_cost(self, parameters: dict[str, Any]) -> float:
-        name = f"{type(self).__name__}.cost_at({parameters})"
-        return positive_number(plain_value(self.cost_at(parameters)), name)
+    def trial_costs(self) -> TrialCosts:
+        """Costs of trials; by default declared by ``cost_at``."""
+        return TrialCosts(self)
 
     def cost_at(self, parameters: Row) -> float | None:
-        """Return the declared cost of a trial, without ``switching_cost``; None if it is learned.
+        """Return the declared cost of a trial, without switching costs; None if it is learned.
 
-        By default ``declared_cost``. The optimizer, the records and the ledger use it.
+        By default that of ``trial_costs``. The optimizer, the records and the ledger use it.
 
         Raises:
             InputError: If the declared cost is not a finite number > 0 there.
         """
-        cost = self.declared_cost
-        return None if cost is None else cost_of(cost, parameters)
+        return self.trial_costs.at(parameters)
 
-    def trial_costs(self, problem: Problem) -> CostModel | None:
-        """Return the cost model over the model's space, without switching costs; None if unknown.
-
-        By default the declared cost. A method that learns costs returns a fitted model.
-
-        Raises:
-            InputError: If a reported cost cannot be learned from.
-        """
-        if self.cost_metric is not None:
-            return None
-        return DeclaredCost(self.searched_cost, problem.space)
-
-    def cost_as_run(self, trial: PastTrial, trials: Sequence[PastTrial]) -> float | None:
-        """Return the declared cost of an ended trial by the progress it made; None for as planned.
-
-        Args:
-            trial: The trial.
-            trials: All trials, of which it may resume one.
-        """
-        return None
-
-    def cost_by_others(
-        self, control_set: str | None, reported: Mapping[str | None, Sequence[float]]
-    ) -> float | None:
-        """Return the cost of a trial without an expected cost, from reported costs of others.
-
-        By default the mean of all reported costs.
-
-        Args:
-            control_set: Name of the trial's control set; None if it sets every parameter.
-            reported: Reported costs minus switching costs, by the name of the control set.
-
-        Returns:
-            The cost; None without a suitable reported cost.
-        """
-        costs = [cost for others in reported.values() for cost in others]
-        return math.fsum(costs) / len(costs) if costs else None
-
-    def reserved(self, problem: Problem, initial: bool) -> list[float]:
-        """Return the expected costs of earlier decisions of the batch, without switching costs.
-
-        Args:
-            problem: Inputs of the decision.
-            initial: True for the initial design, in which costs are not yet learned.
-        """
-        rows = problem.earlier_in_batch
-        costs = [self.cost_at(row) for row in rows]
-        if not initial:
-            costs = expected_costs(self, problem, rows)
-        return [cost or 0.0 for cost in costs]
-
-    def largest_cost(self, problem: Problem, initial: bool) -> float | None:
-        """Return the largest expected cost of a trial; None if it does not limit a batch."""
-        if not problem.space.columns:
-            return None
-        rows = problem.space.sobol_rows(_NUM_SAMPLES)
-        # Outside of the parameter constraints the declared cost may be invalid.
-        costs = [self.cost_at(row) or 0.0 for row in rows if problem.space.meets(row)]
-        return max(costs, default=0.0) + (self.switching_cost.most if self.switching_cost else 0.0)
-
-    def group_of(self, parameters: Row) -> str | None:
-        """Return the group of a trial in pictures of spending; None for no group."""
-        return None
-
-    def groups(self) -> Sequence[str]:
-        """Return all groups, in the order in which they are shown."""
-        return ()
-
-    def check_costs_of(self, declared_by: type[Budgeted], argument: str, *names: str) -> None:
-        """Refuse a subclass that overrides a cost which the optimizer does not use.
-
-        Otherwise trials would be charged other costs than they were chosen by.
-
-        Args:
-            declared_by: The class whose optimizer is used.
-            argument: Argument from which that takes the costs.
-            names: Members that a subclass may not override.
-
-        Raises:
-            InputError: With the class and the member.
-        """
-        for name in names:
-            if getattr(type(self), name) is not getattr(declared_by, name):
-                raise InputError(
-                    f"{type(self).__name__}.{name}: expected that of {declared_by.__name__}, whose "
-                    f"search reads costs from {argument} alone, so that other costs would be "
-                    "charged than are searched by. Declare costs there, or derive from Method."
-                )
+    @property
+    @final
+    def has_own_cost(self) -> bool:
+        """True if a subclass overrides ``cost_at``."""
+        return type(self).cost_at is not Budgeted.cost_at
 
     # The budget
 
@@ -544,7 +410,7 @@ class Budgeted:
         count = len(problem.trials)
         batch = [PastTrial(count + i, row) for i, row in enumerate(problem.earlier_in_batch)]
         changes = switching_costs([*problem.trials, *batch], self)[count:]
-        costs = self.reserved(problem, initial)
+        costs = self.trial_costs.reserved(problem, initial)
         return [cost + change for cost, change in zip(costs, changes, strict=True)]
 
     def with_switching_cost(self, problem: Problem, row: Row, cost: float | None) -> float | None:

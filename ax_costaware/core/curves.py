@@ -1,6 +1,6 @@
 """Learning curves: intermediate outcomes of a trial, as outcomes at lower fidelities.
 
-Steps are in units of ``Method.progress_parameter``, a fidelity. The outcome of a trial of twenty
+Steps are in units of ``Traits.progress_parameter``, a fidelity. The outcome of a trial of twenty
 epochs after five of them is the outcome of a trial of five epochs with the same inputs. The model
 learns how strongly the points of one curve are correlated. They cost nothing besides the trial.
 """
@@ -52,7 +52,7 @@ def curve_points(method: Method, problem: Problem, metric: str) -> list[CurvePoi
         InputError: If a step is above the parameter's upper bound.
     """
     ranges = problem.space.ranges
-    parameter = ranges.get(method.progress_parameter(ranges) or "")
+    parameter = ranges.get(method.traits.progress_parameter(ranges) or "")
     found: list[CurvePoint] = []
     if parameter is None:
         return found

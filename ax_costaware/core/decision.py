@@ -31,6 +31,7 @@ from ax_costaware.core.failures import (
     stop_of_failures,
     with_failures_as_median,
 )
+from ax_costaware.core.history import PastTrial
 from ax_costaware.core.method import Method
 from ax_costaware.core.problem import Best, Decision, Pending, Problem, SpaceExhausted, Stop
 from ax_costaware.core.switching import check_switching_cost, switching_cost
@@ -59,13 +60,13 @@ def check_all(method: Method, problem: Problem) -> None:
         InputError: As ``Method.check``, or if no parameter has more than one value.
         UnsupportedInputError: If there are outcome constraints, and the method takes none.
     """
-    if problem.constraints and method.refuses_constraints is not None:
+    if problem.constraints and method.traits.refuses_constraints is not None:
         named = ", ".join(map(str, problem.constraints))
         raise UnsupportedInputError(
             f"outcome constraints {named}: {method.display_name} takes none, since "
-            f"{method.refuses_constraints}. Remove them, or let the objective carry a penalty; or, "
-            "if its decide looks at problem.feasibility, set refuses_constraints = None in the "
-            "class."
+            f"{method.traits.refuses_constraints}. Remove them, or let the objective carry a "
+            "penalty; or, if its decide looks at problem.feasibility, set "
+            "refuses_constraints = None in its traits."
         )
     check_switching_cost(problem, method)
     method.check(problem)
@@ -174,7 +175,7 @@ def _checked(method: Method, problem: Problem, decision: Decision | Stop) -> Dec
             f"{name} {row} with expected_cost={cost!r}: expected a value within bounds, or one of "
             f"the values, for each of {[*known]}, and a finite cost >= 0, or None."
         )
-    if not method.candidates():  # a control set sets some inputs only
+    if not method.traits.control_sets:  # a control set sets some inputs only
         fixed = problem.fixed.items()
         given = {n: x for n, x in fixed if not _is_given(known[n], row[n], x)}
         if given:
@@ -247,11 +248,11 @@ def record_of(method: Method, problem: Problem, decision: Decision) -> dict[str,
         decision: The decision.
     """
     record = decision.record()
-    if method.switching_cost is not None:
+    if method.trial_costs.switching is not None:
         record["switching_cost"] = switching_cost(problem, method, decision.parameters)
-    if method.cost_metric is not None:
-        record = {"cost_metric": method.cost_metric, **record}
-    if method.may_skip:
+    if method.trial_costs.metric is not None:
+        record = {"cost_metric": method.trial_costs.metric, **record}
+    if method.traits.may_skip:
         record["objective"] = problem.objective
     if "spent" not in decision.details:
         state = method.budget_state(problem, initial=decision.phase == "initial")
@@ -260,20 +261,22 @@ def record_of(method: Method, problem: Problem, decision: Decision) -> dict[str,
 
 
 def repeated(method: Method, problem: Problem, decision: Decision | Stop) -> list[Pending]:
-    """Return the pending trials that a decision repeats, unless ``Method.may_repeat`` allows it.
+    """Return the pending trials that a decision repeats, unless it may, see ``Traits.may_repeat``.
 
     A repeat is within ``REPEAT`` of the range in every column of the model's space.
     """
     if isinstance(decision, Stop) or not problem.pending:
         return []
     row = decision.parameters
-    if method.may_repeat(problem, row):
+    control_set = method.control_set_of(PastTrial(problem.next_index, row))
+    is_random = control_set and not problem.space.columns.keys() <= {*control_set.parameters}
+    if is_random or method.traits.may_repeat:
         return []
     near = problem.space.are_near(row, [o.parameters for o in problem.pending], REPEAT)
     return [
         other
         for other, is_near in zip(problem.pending, near, strict=True)
-        if is_near and all(other.parameters[name] == row[name] for name in method.hidden)
+        if is_near and all(other.parameters[name] == row[name] for name in method.traits.hidden)
     ]
 
 

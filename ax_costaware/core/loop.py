@@ -122,8 +122,8 @@ class Loop:
             return recommended(self.method, problem)
 
     def num_payable(self, problem: Problem) -> int:
-        """Return the size of a batch that the budget pays for, see ``Method.num_payable``."""
-        return self.method.num_payable(problem, self.is_initial(problem))
+        """Return the size of a batch that the budget pays for, see ``TrialCosts``."""
+        return self.method.trial_costs.num_payable(problem, self.is_initial(problem))
 
     def is_initial(self, problem: Problem) -> bool:
         """True if the initial design continues.
@@ -143,7 +143,7 @@ class Loop:
         lacks = len(measured) < self._min_outcomes
         counted = [t for t in problem.trials if t.record.get("phase") == "initial"]
         counted = [t for t in counted if t.status not in _NOT_TRIED]
-        if lacks and not method.may_skip:
+        if lacks and not method.traits.may_skip:
             indices = {trial.index for trial in measured}
             counted = [t for t in counted if t.is_live or t.index in indices]
         number = len(counted) + problem.num_attached + len(problem.earlier_in_batch)
@@ -158,7 +158,7 @@ class Loop:
     def _pause(self, problem: Problem) -> Stop | None:
         """Return a stop if the initial design waits for outcomes, or lacks values; else None."""
         method = self.method
-        if method.may_skip:
+        if method.traits.may_skip:
             return None
         if len(problem.pending) >= max(1, method.initial_trials):
             return Stop("The initial design waits for the outcomes of its trials.", is_final=False)
@@ -205,11 +205,11 @@ class Loop:
         if metric not in self._fitted or self._fitted[metric][0] != key:
             indices += [point.trial_index for point in points]
             X = method.model_points(problem, rows, indices)
-            if method.sees_time:
+            if method.times(problem.trials) is not None:
                 bounds = torch.cat([bounds, bounds.new_tensor([[0.0], [1.0]])], dim=-1)
             Y = X.new_tensor(values)
             if metric is None and method.winsorize:
-                Y = winsorized(Y, problem.minimize, method.winsorize_iqr)
+                Y = winsorized(Y, problem.minimize, method.traits.winsorize_iqr)
             scale = options.scale_of(Y, metric is None and problem.minimize)
             Yvar = None if variances is None else X.new_tensor(variances) / scale.unit**2
             with reproducible(method.seed):

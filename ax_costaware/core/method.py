@@ -7,11 +7,10 @@ continues exactly as the running one would have. Costs and the budget are in the
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, final
 
 import torch
 from torch import Tensor
@@ -24,7 +23,7 @@ from ax_costaware.argument_checks import (
     number_between_zero_and_one,
     optional,
 )
-from ax_costaware.core.account import Budgeted, BudgetState, expected_costs
+from ax_costaware.core.account import Budgeted, BudgetState
 from ax_costaware.core.failures import is_near_failures
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.model import FixedHyperparameters, ModelOptions
@@ -33,10 +32,7 @@ from ax_costaware.core.trial_times import TrialTimes
 from ax_costaware.costs.cost_model import SAME_VALUE
 from ax_costaware.exceptions import InputError
 from ax_costaware.models import FixedHyperparameterGP
-from ax_costaware.space.parameters import Parameter, Row
-
-NO_LIMIT = 2**31
-"""Size of a batch that no budget limits."""
+from ax_costaware.space.parameters import Row
 
 _MOST_INITIAL = 10_000
 """Largest initial design: an exact Gaussian process cannot be fitted to more trials."""
@@ -64,33 +60,6 @@ class Method(Budgeted, ABC):
 
     factory: ClassVar[str] = "strategy_of"
     """Name of the function that makes the strategy, for messages."""
-
-    label: ClassVar[str] = "Method"
-    """Name of the strategy, and of the generation node that has the model."""
-
-    measures_points: ClassVar[bool] = True
-    """True if trials observe the objective at a point, False if they observe an average."""
-
-    should_stop_unsupported: ClassVar[str | None] = None
-    """Reason why ``should_stop`` does not apply, or None."""
-
-    hidden: ClassVar[tuple[str, ...]] = ()
-    """Names of parameters that are no input of the model."""
-
-    sees_time: ClassVar[bool] = False
-    """True if the last input of the model is the time of a trial, as given by ``times``."""
-
-    repeats_design: ClassVar[bool] = False
-    """True if the quasi-random design may repeat points of a space without real parameters."""
-
-    risk_aversion: ClassVar[float] = 0.0
-    """Rank points for deployment by ``mean - risk_aversion * standard_deviation``."""
-
-    winsorize_iqr: ClassVar[float] = 10.0
-    """Clip bad outliers at this many interquartile ranges, see ``winsorized``."""
-
-    refuses_constraints: ClassVar[str | None] = "it does not look at other outcomes"
-    """Reason why outcome constraints are refused, or None if they are supported."""
 
     initial_trials: int = 5
     """Number of trials of the initial design, quasi-random by default, before the model decides.
@@ -146,22 +115,11 @@ class Method(Budgeted, ABC):
         return str(vars(type(self)).get("factory", type(self).__name__))
 
     @property
+    @final
     def reads(self) -> tuple[str, ...]:
         """Metrics that decisions need, besides the objective and constrained outcomes."""
-        return () if self.cost_metric is None else (self.cost_metric,)
-
-    @property
-    def latent(self) -> Mapping[str, Parameter]:
-        """Parameters of the latent points to deploy, by name; empty if trials are deployed."""
-        return {}
-
-    def progress_parameter(self, ranges: Collection[str]) -> str | None:
-        """Return the parameter that is the step of learning curves, or None to ignore curves.
-
-        Args:
-            ranges: Names of the range parameters.
-        """
-        return None
+        learned = self.trial_costs.metric
+        return (*(() if learned is None else (learned,)), *self.traits.reads)
 
     # The model
 
@@ -181,26 +139,18 @@ class Method(Budgeted, ABC):
             trials: Indices of the trials that give the times; None for the present time.
         """
         X = problem.space.encode(rows)
-        if not self.sees_time:
-            return X
         times = self.times(problem.trials)
+        if times is None:
+            return X
         when = [times.now] * len(rows) if trials is None else [times[index] for index in trials]
         return torch.cat([X, X.new_tensor(when).unsqueeze(-1)], dim=-1)
 
-    def may_repeat(self, problem: Problem, parameters: Row) -> bool:
-        """True if a parameterization may be asked for while a trial at it is pending.
+    def times(self, trials: Sequence[PastTrial]) -> TrialTimes | None:
+        """Return the times of trials, past and future, if time is the model's last input.
 
-        By default if the model sees the time: the same inputs at another time are another point.
-
-        Args:
-            problem: Inputs of the decision.
-            parameters: The parameterization.
+        By default None: the model does not see the time.
         """
-        return self.sees_time
-
-    def times(self, trials: Sequence[PastTrial]) -> TrialTimes:
-        """Return the times of trials, past and future; by default their indices."""
-        return TrialTimes(None, len(trials))
+        return None
 
     def model(self, given: FixedHyperparameters | ModelOptions | None = None) -> ModelOptions:
         """Return the class of the objective's model and its options.
@@ -222,10 +172,6 @@ class Method(Budgeted, ABC):
         """
         is_given = any(not model.is_fitted for model in models)
         return replace(self, winsorize=False) if is_given else self
-
-    def warnings(self) -> list[str]:
-        """Return warnings about the settings, as sentences."""
-        return []
 
     def current_model(self, problem: Problem) -> ModelOptions | None:
         """Return the model for this decision, if it depends on more than outcomes; else None."""
@@ -363,20 +309,6 @@ class Method(Budgeted, ABC):
         with torch.no_grad():
             return problem.feasibility.log_probability(self.model_points(problem, rows))
 
-    def num_payable(self, problem: Problem, initial: bool) -> int:
-        """Return the size of a batch that the budget certainly pays for: at least one.
-
-        If it pays for none, the request for one trial says so.
-        """
-        state = self.budget_state(problem, initial)
-        if self.budget is None or state.limit is None:
-            return NO_LIMIT
-        largest = self.largest_cost(problem, initial)
-        if not largest:
-            return NO_LIMIT
-        largest = min(largest, self.max_trial_cost or largest)
-        return max(1, math.floor((state.remaining or 0.0) / largest + 1e-9))
-
     # Helpers of subclasses
 
     def unfinished_design(self, why: str, state: BudgetState) -> Stop:
@@ -408,11 +340,11 @@ class Method(Budgeted, ABC):
         rows, trials = [rows[i] for i in firsts], [trials[i] for i in firsts]
         mean, variance = self.expected(problem, rows)
         compared = -mean if problem.minimize else mean
-        if self.risk_aversion:
-            compared = compared - self.risk_aversion * variance.sqrt()
+        if aversion := self.traits.risk_aversion:
+            compared = compared - aversion * variance.sqrt()
         log_feasibility = self.log_feasibility(problem, rows)
         try:
-            costs = expected_costs(self, problem, rows)
+            costs = self.trial_costs.expected(problem, rows)
         except InputError:
             costs = [None] * len(rows)
         found: list[Best] = []

@@ -49,7 +49,7 @@ def design_of(problem: Problem, method: Method) -> Iterator[dict[str, Value]]:
     space, trials = problem.space, problem.trials
     # The position in the sequence is counted by trials, so skipped points may shift it: points of
     # earlier trials are skipped by their values.
-    repeats = method.repeats_design and not space.smooth
+    repeats = method.traits.repeats_design and not space.smooth
     tried = [] if repeats else [dict(trial.parameters) for trial in trials]
     tried += problem.earlier_in_batch
     found, misses = 0, 0

@@ -192,7 +192,7 @@ class Simulation:
         instance_of(decision, "decision", Decision, "a Decision, as ask gives it")
         instance_of(outcome, "outcome", Outcome, "an Outcome, such as Outcome(0.5)")
         self._check_row(decision.parameters, "parameters", is_whole=True)
-        metric = self.method.cost_metric
+        metric = self.method.trial_costs.metric
         optional(number_with_square)(outcome.value, "value")
         optional(nonnegative_number if metric is None else positive_number)(outcome.cost, "cost")
         for name in ("realized", "metrics", "curve"):

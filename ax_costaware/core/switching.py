@@ -40,7 +40,7 @@ _MAX_SUBSETS = 3
 
 def settings_of(trial: PastTrial, method: Budgeted) -> Row:
     """Return the values that a trial sets of parameters with a switching cost, by name."""
-    cost = method.switching_cost
+    cost = method.trial_costs.switching
     if cost is None:
         return {}
     control_set = method.control_set_of(trial)
@@ -55,7 +55,7 @@ def switching_costs(trials: Sequence[PastTrial], method: Budgeted) -> list[float
         trials: All trials, by increasing index.
         method: Has the switching costs and the control sets.
     """
-    cost, found, before = method.switching_cost, [0.0] * len(trials), None
+    cost, found, before = method.trial_costs.switching, [0.0] * len(trials), None
     for i, trial in enumerate(trials if cost is not None else ()):
         if trial.was_set_up:
             assert cost is not None
@@ -76,7 +76,7 @@ def settings_before(problem: Problem, method: Budgeted) -> Row | None:
 
 def switching_cost(problem: Problem, method: Budgeted, row: Row) -> float:
     """Return the switching cost of the next trial at a parameterization."""
-    cost = method.switching_cost
+    cost = method.trial_costs.switching
     if cost is None:
         return 0.0
     now = settings_of(PastTrial(problem.next_index, row), method)
@@ -131,7 +131,7 @@ def check_switching_cost(problem: Problem, method: Budgeted) -> None:
     Raises:
         InputError: With the first such name.
     """
-    cost, candidates = method.switching_cost, method.candidates()
+    cost, candidates = method.trial_costs.switching, method.traits.control_sets
     for name in () if cost is None else cost.names:
         if name not in problem.space.parameters:
             raise InputError(
@@ -157,16 +157,16 @@ def next_cost(
     Args:
         method: Has the switching costs.
         problem: Inputs of the decision.
-        costs: Cost without switching costs; None for ``method.trial_costs``.
+        costs: Cost without switching costs; None for those of the method.
         control_set: Control set of the trial; None if it sets every parameter.
         resumable: ``k x d`` points of trials that it may resume; None for none.
 
     Raises:
         InputError: If a reported cost cannot be learned from.
     """
-    base = method.trial_costs(problem) if costs is None else costs
+    base = method.trial_costs.model(problem) if costs is None else costs
     assert base is not None
-    if method.switching_cost is not None:
-        base = WithSwitchingCost(base, method.switching_cost, problem.space)
+    if method.trial_costs.switching is not None:
+        base = WithSwitchingCost(base, method.trial_costs.switching, problem.space)
     previous = settings_before(problem, method)
     return CostOfTrial(base, TrialContext(control_set, previous, resumable))

@@ -42,7 +42,7 @@ def continued_trial(method: Method, problem: Problem, row: Row) -> PastTrial | N
         - the farthest one has the same fidelity or more, so that it would only be repeated, or
         - a trial with these inputs is pending, which may resume the same one.
     """
-    name = method.progress_parameter(problem.space.ranges)
+    name = method.traits.progress_parameter(problem.space.ranges)
     assert name is not None
 
     def progress(trial: PastTrial) -> float:
@@ -79,7 +79,7 @@ def resumable(problem: Problem, name: str) -> Tensor | None:
 
 def continuations(method: Method, problem: Problem) -> list[dict[str, Value]]:
     """Return parameterizations that resume completed trials, up to the largest fidelity."""
-    name = str(method.progress_parameter(problem.space.ranges))
+    name = str(method.traits.progress_parameter(problem.space.ranges))
     parameter = problem.space.ranges[name]
     first, last = parameter.to_column(parameter.lower), parameter.to_column(parameter.upper)
     grid = parameter.raw(torch.linspace(first, last, _STEPS, dtype=torch.double)).tolist()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast, get_args
+from typing import Any, Self, TypeAlias, cast, get_args
 
 from botorch.acquisition.cost_aware import CostAwareUtility
 from botorch.models.model import Model
@@ -18,9 +18,10 @@ from ax_costaware.core.history import check_complete, check_inputs
 from ax_costaware.core.method import Method
 from ax_costaware.core.problem import Problem
 from ax_costaware.core.switching import costs_left_out, switching_costs
+from ax_costaware.core.trial_costs import TrialCosts
 from ax_costaware.costs import Cost, SwitchingCost
 from ax_costaware.costs.cost_model import CostModel
-from ax_costaware.costs.declared_cost import CostOfRow, Declared, DeclaredCost
+from ax_costaware.costs.declared_cost import CostOfRow, Declared
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.costs import check_cost, named_cost
 from ax_costaware.models.log_normal_cost import CostKind, LogNormalCostModel
@@ -60,64 +61,64 @@ class CostedMethod(Method):
 
     def __post_init__(self) -> None:
         check_fields(self, cost=_checked_cost)
-        # Declared costs are overridden by ``cost_at``, learned ones by ``trial_costs``.
-        other = "trial_costs" if self.cost_metric is None else "cost_at"
-        self.check_costs_of(CostedMethod, f"cost={self.cost!r}", other)
+        if self.trial_costs.metric is not None:
+            self.trial_costs.refuse_own(f"cost={self.cost!r}")
         one_of(self.cost_model, "cost_model", COST_MODELS)
         super().__post_init__()
 
     @property
-    def cost_metric(self) -> str | None:
-        """Metric under which costs are reported; None if they are declared."""
-        return self.base_cost if isinstance(self.base_cost, str) else None
+    def trial_costs(self) -> DeclaredOrLearned:
+        """Costs of trials by ``cost``."""
+        return DeclaredOrLearned.of(self)
 
-    @property
-    def base_cost(self) -> Declared | str:
-        """Cost of a trial without its switching cost."""
-        cost = self.cost
-        return cast(Declared | str, cost.base if isinstance(cost, SwitchingCost) else cost)
+    def check(self, problem: Problem) -> None:
+        """Refuse a cost that does not fit the experiment, and missing reports of a cost."""
+        costs = self.trial_costs
+        if costs.metric == problem.objective:
+            raise InputError(
+                f"cost={self.cost!r} is the objective: expected another metric, in which the cost "
+                "of each trial is reported."
+            )
+        if costs.metric is not None:
+            check_reported_costs(self, problem)
+        else:
+            check_cost(problem, costs.searched)
 
-    @property
-    def switching_cost(self) -> SwitchingCost | None:
-        """Additional cost of settings that differ from the previous trial; None without one."""
-        return self.cost if isinstance(self.cost, SwitchingCost) else None
+    def left_out(self, problem: Problem) -> list[str]:
+        """Return messages about reported costs that the model leaves out."""
+        if self.trial_costs.metric is None:
+            return []
+        changes = zip(problem.trials, switching_costs(problem.trials, self), strict=True)
+        return costs_left_out(
+            [t.index for t, change in changes if 0 < (t.reported_cost or math.inf) <= change]
+        )
 
-    @property
-    def declared_cost(self) -> Declared | None:
-        """The declared cost; None if it is learned."""
-        cost = self.base_cost
-        return None if isinstance(cost, str) else cost
 
-    def trial_costs(self, problem: Problem) -> CostModel:
+@dataclass(frozen=True)
+class DeclaredOrLearned(TrialCosts):
+    """Costs of one argument, declared or learned from reported ones."""
+
+    method: CostedMethod
+    """The method."""
+
+    @classmethod
+    def of(cls, method: CostedMethod) -> Self:
+        """Return the costs by the argument ``cost`` of a method."""
+        switching = method.cost if isinstance(method.cost, SwitchingCost) else None
+        base = method.cost if switching is None else switching.base
+        if isinstance(base, str):
+            return cls(method, metric=base, switching=switching)
+        return cls(method, cast(Declared, base), switching=switching)
+
+    def model(self, problem: Problem) -> CostModel | None:
         """Return the declared cost of trials, or a model that is fitted to reported costs.
 
         Raises:
             InputError: If a cost is missing, or is no finite number > 0.
             NothingToLearnFrom: If costs are learned, and none was reported yet.
         """
-        if self.cost_metric is not None:
-            return _learned_cost(self, problem)
-        return DeclaredCost(self.searched_cost, problem.space)
-
-    def check(self, problem: Problem) -> None:
-        """Refuse a cost that does not fit the experiment, and missing reports of a cost."""
-        if self.cost_metric == problem.objective:
-            raise InputError(
-                f"cost={self.cost!r} is the objective: expected another metric, in which the cost "
-                "of each trial is reported."
-            )
-        if self.cost_metric is not None:
-            check_reported_costs(self, problem)
-        else:
-            check_cost(problem, self.searched_cost)
-
-    def left_out(self, problem: Problem) -> list[str]:
-        """Return messages about reported costs that the model leaves out."""
-        if self.cost_metric is None:
-            return []
-        changes = zip(problem.trials, switching_costs(problem.trials, self), strict=True)
-        return costs_left_out(
-            [t.index for t, change in changes if 0 < (t.reported_cost or math.inf) <= change]
+        return (
+            super().model(problem) if self.metric is None else _learned_cost(self.method, problem)
         )
 
 
@@ -152,7 +153,7 @@ def check_reported_costs(method: CostedMethod, problem: Problem) -> None:
         InputError: With the indices of the trials, if a cost is missing, is no finite number > 0,
             has another unit, or belongs to a trial without a complete parameterization.
     """
-    metric, trials = method.cost_metric, problem.trials
+    metric, trials = method.trial_costs.metric, problem.trials
     check_reported(trials, method)
     missing = [
         t.index

@@ -11,7 +11,7 @@ cost; ``lmbda`` is in raw units of the objective per unit of cost, or a ``Standa
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, TypeGuard
@@ -23,12 +23,12 @@ from ax_costaware.acquisition import LogTargetImprovementPerCost, Optimum
 from ax_costaware.acquisition.feasibility import Feasibility
 from ax_costaware.acquisition.target_fidelity import at_target, target_moments
 from ax_costaware.argument_checks import boolean, check_fields, plain_value
-from ax_costaware.core.account import expected_costs
 from ax_costaware.core.failures import failures_as_constraint
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.model import ARGUMENT, FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop, feasibility_text
 from ax_costaware.core.switching import next_cost
+from ax_costaware.core.traits import Groups, Traits
 from ax_costaware.costs.cost_model import CostFunction, ResumedCost
 from ax_costaware.costs.switching_cost import is_same
 from ax_costaware.exceptions import InputError
@@ -41,7 +41,7 @@ from ax_costaware.methods.continuations import (
 )
 from ax_costaware.methods.cost_aware.rules import ImprovementPerCostStop
 from ax_costaware.methods.cost_aware.search import Search, ignoring_line_search_failures
-from ax_costaware.methods.priced import PricedMethod, StandardizedPrice
+from ax_costaware.methods.priced import PricedCosts, PricedMethod, StandardizedPrice
 from ax_costaware.models import FidelityGP, FunctionalPosterior
 from ax_costaware.space.parameters import Fixed, Row, Value, takes
 from ax_costaware.space.space import Space
@@ -59,12 +59,6 @@ class MultiFidelity(PricedMethod):
     """
 
     factory: ClassVar[str] = "fidelity_strategy"
-
-    label: ClassVar[str] = "MultiFidelity"
-
-    risk_aversion: ClassVar[float] = 0.5
-
-    should_stop_unsupported: ClassVar[str | None] = "of several fidelities"
 
     target: Mapping[str, Value] = field(kw_only=False)
     """The parameters that are fidelities, with their values in the deployed point:
@@ -96,10 +90,17 @@ class MultiFidelity(PricedMethod):
         check_fields(self, resumes=boolean)
         super().__post_init__()
 
-    def progress_parameter(self, ranges: Collection[str]) -> str | None:
-        """Return the fidelity that is a range of numbers; None if there are several or none."""
-        found = [name for name in self.target if name in ranges]
-        return found[0] if len(found) == 1 else None
+    @property
+    def traits(self) -> Traits:
+        """A fidelity may be the step of learning curves; deployment avoids risk."""
+        return replace(
+            super().traits,
+            label="MultiFidelity",
+            risk_aversion=0.5,
+            should_stop_unsupported="of several fidelities",
+            progress=tuple(self.target),
+            groups=Groups((AT_TARGET, ELSEWHERE), self._group_of),
+        )
 
     def check(self, problem: Problem) -> None:
         """Refuse an experiment in which a fidelity is missing, fixed or constrained."""
@@ -136,61 +137,24 @@ class MultiFidelity(PricedMethod):
                 f"target={dict(self.target)!r} has all parameters of the experiment: expected "
                 "others to choose, too."
             )
-        if self.resumes and self.progress_parameter(space.ranges) is None:
+        if self.resumes and self.traits.progress_parameter(space.ranges) is None:
             raise InputError(
                 f"resumes=True with target={dict(self.target)!r}: expected one fidelity that is a "
                 "number, with a range, to go on in."
             )
 
-    def reserved(self, problem: Problem, initial: bool) -> list[float]:
-        """Return the expected costs of undelivered decisions, less those of resumed trials."""
-        costs = super().reserved(problem, initial)
-        first = len(problem.pending) - len(costs)
-        for i, row in enumerate(problem.earlier_in_batch if self.resumes and not initial else ()):
-            before = replace(problem, pending=problem.pending[: first + i])
-            if earlier := continued_trial(self, before, row):
-                # A learned cost may fall with the fidelity.
-                (paid,) = expected_costs(self, problem, [earlier.inputs])
-                costs[i] = max(costs[i] - (paid or 0.0), 0.0)
-        return costs
-
-    def cost_as_run(self, trial: PastTrial, trials: Sequence[PastTrial]) -> float | None:
-        """Return the declared cost of a trial at the fidelity that it has reached.
-
-        The cost of the trial that it resumes is subtracted, unless the trial has come no farther
-        than that one, and so began anew. None if costs are learned, or if no progress was reported.
-        """
-        names = [n for n, v in self.target.items() if n in trial.realized and _is_number(v)]
-        if not names or (whole := self.cost_at(trial.inputs)) is None:
-            return None
-
-        def is_less(row: Row) -> bool:
-            return any(float(str(row[n])) < float(str(trial.inputs[n])) for n in names)
-
-        earlier = [other.inputs for other in trials if other.index == trial.resumes_trial]
-        before = [self.cost_at(row) or 0.0 for row in earlier]
-        saved = (c for c, row in zip(before, earlier, strict=True) if is_less(row))
-        spared = math.fsum(saved)
-        came_to = max(whole - spared, MIN_COST_SHARE * spared)  # a cost may fall with the fidelity
-        # If the cost has changed since the decision, scale the cost that was expected then.
-        then = trial.record.get("expected_cost") if trial.decided_at(self.cost_metric) else None
-        due = (self.cost_at(trial.parameters) or 0.0) - math.fsum(before)
-        if then is None or not due > 0:
-            return came_to
-        then -= trial.record.get("switching_cost", 0.0)
-        return came_to if math.isclose(then, due) else came_to * then / due
+    @property
+    def trial_costs(self) -> FidelityCosts:
+        """Costs of trials by ``cost``, of which a resumed trial pays only what is new."""
+        return FidelityCosts.of(self)
 
     def columns(self, problem: Problem) -> dict[int, float]:
         """Return the columns of the fidelities, with their values at the target."""
         return problem.space.columns_of(self.target)
 
-    def group_of(self, parameters: Row) -> str:
+    def _group_of(self, parameters: Row) -> str:
         """Return the group of a trial: at the target, or at other fidelities."""
         return AT_TARGET if self.is_target(parameters) else ELSEWHERE
-
-    def groups(self) -> Sequence[str]:
-        """Return both groups: at the target, and at other fidelities."""
-        return AT_TARGET, ELSEWHERE
 
     def is_target(self, parameters: Row) -> bool:
         """True if a trial is at the target."""
@@ -226,10 +190,11 @@ class MultiFidelity(PricedMethod):
         inputs to be feasible at the target. A fidelity that is uncorrelated with a constraint
         therefore has no value: the inputs could not be deployed after it.
         """
-        cost: CostFunction = self.trial_costs(problem)
+        cost: CostFunction | None = self.trial_costs.model(problem)
+        assert cost is not None
         search_cost, earlier = cost, None
         if self.resumes:
-            name = str(self.progress_parameter(problem.space.ranges))
+            name = str(self.traits.progress_parameter(problem.space.ranges))
             earlier = resumable(problem, name)
             search_cost = ResumedCost(cost, problem.space, name, SEARCH_COST_SHARE)
             cost = ResumedCost(cost, problem.space, name, MIN_COST_SHARE)
@@ -250,7 +215,7 @@ class MultiFidelity(PricedMethod):
             search_cost,
             self._log_weight(problem),
             X_pending=problem.X_pending,
-            risk_aversion=self.risk_aversion,
+            risk_aversion=self.traits.risk_aversion,
         )
         try:
             with ignoring_line_search_failures():  # the logarithm falls steeply near trials
@@ -379,7 +344,7 @@ class MultiFidelity(PricedMethod):
         return (
             f"Its expected improvement of the best bound at {target} is {gain:.3g} per unit of "
             f"cost, more than that of any other trial. {fidelity} The best bound so far is {best}, "
-            f"{self.risk_aversion:g} standard deviations from the mean of {named}."
+            f"{self.traits.risk_aversion:g} standard deviations from the mean of {named}."
         )
 
     def _stop(self, search: Search[Any], reason: str) -> Stop:
@@ -391,6 +356,55 @@ class MultiFidelity(PricedMethod):
             f"({was_run}): expected value {best.mean:.6g}, standard deviation "
             f"{best.standard_deviation:.3g}{feasibility_text(best.feasibility)}."
         )
+
+
+@dataclass(frozen=True)
+class FidelityCosts(PricedCosts):
+    """Costs of trials that may resume others, and may end at a lower fidelity than planned."""
+
+    method: MultiFidelity
+    """The method."""
+
+    def reserved(self, problem: Problem, initial: bool) -> list[float]:
+        """Return the expected costs of undelivered decisions, less those of resumed trials."""
+        costs = super().reserved(problem, initial)
+        first = len(problem.pending) - len(costs)
+        for i, row in enumerate(
+            problem.earlier_in_batch if self.method.resumes and not initial else ()
+        ):
+            before = replace(problem, pending=problem.pending[: first + i])
+            if earlier := continued_trial(self.method, before, row):
+                # A learned cost may fall with the fidelity.
+                (paid,) = self.expected(problem, [earlier.inputs])
+                costs[i] = max(costs[i] - (paid or 0.0), 0.0)
+        return costs
+
+    def as_run(self, trial: PastTrial, trials: Sequence[PastTrial]) -> float | None:
+        """Return the declared cost of a trial at the fidelity that it has reached.
+
+        The cost of the trial that it resumes is subtracted, unless the trial has come no farther
+        than that one, and so began anew. None if costs are learned, or if no progress was reported.
+        """
+        method = self.method
+        names = [n for n, v in method.target.items() if n in trial.realized and _is_number(v)]
+        if not names or (whole := method.cost_at(trial.inputs)) is None:
+            return None
+
+        def is_less(row: Row) -> bool:
+            return any(float(str(row[n])) < float(str(trial.inputs[n])) for n in names)
+
+        earlier = [other.inputs for other in trials if other.index == trial.resumes_trial]
+        before = [method.cost_at(row) or 0.0 for row in earlier]
+        saved = (c for c, row in zip(before, earlier, strict=True) if is_less(row))
+        spared = math.fsum(saved)
+        came_to = max(whole - spared, MIN_COST_SHARE * spared)  # a cost may fall with the fidelity
+        # If the cost has changed since the decision, scale the cost that was expected then.
+        then = trial.record.get("expected_cost") if trial.decided_at(self.metric) else None
+        due = (method.cost_at(trial.parameters) or 0.0) - math.fsum(before)
+        if then is None or not due > 0:
+            return came_to
+        then -= trial.record.get("switching_cost", 0.0)
+        return came_to if math.isclose(then, due) else came_to * then / due
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from ax_costaware.argument_checks import (
     check_fields,
@@ -18,11 +18,12 @@ from ax_costaware.argument_checks import (
     positive_number,
     positive_number_or_none,
 )
-from ax_costaware.core.account import expected_costs, ledger_of
+from ax_costaware.core.account import ledger_of
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.core.switching import kept_settings
-from ax_costaware.methods.costed import CostArgument, CostedMethod
+from ax_costaware.core.traits import Traits
+from ax_costaware.methods.costed import CostArgument, CostedMethod, DeclaredOrLearned
 from ax_costaware.space.parameters import Row
 
 _DRAWS = 32
@@ -65,10 +66,6 @@ class PricedMethod(CostedMethod):
         InputError: On construction, when a field has a value that the method cannot use.
     """
 
-    winsorize_iqr: ClassVar[float] = 1.5
-
-    refuses_constraints: ClassVar[str | None] = None
-
     cost: CostArgument = field(kw_only=False)
 
     lmbda: float | StandardizedPrice | None = None
@@ -91,16 +88,20 @@ class PricedMethod(CostedMethod):
         check_fields(self, lmbda=_price_or_none, initial_share=_share_or_none)
         super().__post_init__()
 
+    @property
+    def traits(self) -> Traits:
+        """Outliers are clipped early, and outcome constraints are supported."""
+        return replace(super().traits, winsorize_iqr=1.5, refuses_constraints=None)
+
+    @property
+    def trial_costs(self) -> PricedCosts:
+        """Costs of trials by ``cost``."""
+        return PricedCosts.of(self)
+
     def given_lambda(self, problem: Problem) -> float | None:
         """Return ``lmbda`` in units of the objective per unit of cost; None if it is not given."""
         price = self.lmbda
         return price.value * problem.scale.unit if isinstance(price, StandardizedPrice) else price
-
-    def largest_cost(self, problem: Problem, initial: bool) -> float | None:
-        """Return the largest charge so far or, for declared costs, over the space."""
-        entries = ledger_of(problem.trials, self)
-        amounts = [e.charged or e.reported_cost or e.expected_cost or 0.0 for e in entries]
-        return max([super().largest_cost(problem, initial) or 0.0, *amounts])
 
     def initial(self, problem: Problem) -> Decision | Stop:
         """Return the next trial of the initial design: a quasi-random point that is not expensive.
@@ -109,7 +110,7 @@ class PricedMethod(CostedMethod):
         ``max(left of the share / trials left in the design, _COST_RATIO * cheapest point)``.
         Learned costs are considered from the first report on. See ``design_is_over``.
         """
-        is_known = self.cost_metric is None or any(
+        is_known = self.trial_costs.metric is None or any(
             trial.reported_cost is not None for trial in problem.trials
         )
         share = self._design_budget
@@ -128,7 +129,7 @@ class PricedMethod(CostedMethod):
         keeping = [{**row, **settings} for settings in kept_settings(problem, self) for row in rows]
         tried = [*problem.earlier_in_batch, *(trial.parameters for trial in problem.trials)]
         rows += [row for row in keeping if problem.space.meets(row) and row not in tried]
-        expected = expected_costs(self, problem, rows)
+        expected = self.trial_costs.expected(problem, rows)
         priced = [
             (row, self.with_switching_cost(problem, row, cost))
             for row, cost in zip(rows, expected, strict=True)
@@ -137,7 +138,7 @@ class PricedMethod(CostedMethod):
         if not affordable:
             reported = [t.reported_cost for t in problem.trials if t.reported_cost is not None]
             # A cost model of few reports may be far too high, so a trial is run all the same.
-            if self.cost_metric is None or state.is_capped or state.pays(min(reported)):
+            if self.trial_costs.metric is None or state.is_capped or state.pays(min(reported)):
                 return super().initial(problem)
             if _measured(problem):
                 raise SpaceExhausted  # the model then searches the whole space, or stops
@@ -162,6 +163,17 @@ class PricedMethod(CostedMethod):
         if self.initial_share is None or self.budget is None:
             return None
         return self.initial_share * self.budget
+
+
+@dataclass(frozen=True)
+class PricedCosts(DeclaredOrLearned):
+    """Costs of which the largest one is known from past charges, too."""
+
+    def largest(self, problem: Problem) -> float | None:
+        """Return the largest charge so far or, for declared costs, over the space."""
+        entries = ledger_of(problem.trials, self.method)
+        amounts = [e.charged or e.reported_cost or e.expected_cost or 0.0 for e in entries]
+        return max([super().largest(problem) or 0.0, *amounts])
 
 
 def _measured(problem: Problem) -> list[PastTrial]:

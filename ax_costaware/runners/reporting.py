@@ -21,9 +21,9 @@ from ax_costaware.ax_bridge.node import method_of
 from ax_costaware.ax_bridge.records import decision_record, objective_metrics, planned_trial
 from ax_costaware.ax_bridge.turns import running_strategy
 from ax_costaware.core.history import NEVER_RUN
+from ax_costaware.core.traits import CONTROL_SET
 from ax_costaware.costs import ControlSet
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.metrics import ReportedMetric
 from ax_costaware.runners.result import EXPECTED, read_result
 from ax_costaware.session.reported import (
@@ -121,7 +121,7 @@ def read_outcome(
     method = None if strategy is None else method_of(strategy)
     if planned.is_to_be_measured:
         if raw_data is not None or not plain["returned"]:
-            read = set() if method is None else {*method.reads} - {method.cost_metric}
+            read = set() if method is None else {*method.reads} - {method.trial_costs.metric}
             _check_reported(trial, optimized | read, raw_data, plain["returned"])
     else:
         # The strategy asked for no measurement: ignore one, and do not charge it.

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from ax_costaware.argument_checks import instance_of, integer_at_least, nonnegative_number
 from ax_costaware.ax_bridge.checks import ax_errors
+from ax_costaware.core.traits import CONTROL_SET
 from ax_costaware.costs import Cost
 from ax_costaware.laws import (
     Conditional,
@@ -32,7 +33,6 @@ from ax_costaware.laws import (
     RawValue,
 )
 from ax_costaware.methods.averages.law import policies_of
-from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.runners.function_runner import LocalRunner
 from ax_costaware.runners.registry import trial_function
 from ax_costaware.runners.reporting import terms_of

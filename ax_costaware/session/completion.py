@@ -124,7 +124,11 @@ def complete_trial(
         cost = outcome_record(trial).get("cost") if cost is None else cost
     elif not may_be_unsaved:
         _check_running(trial)
-    method, experiment, cost_metric = session.method, session.experiment, session.method.cost_metric
+    method, experiment, cost_metric = (
+        session.method,
+        session.experiment,
+        session.method.trial_costs.metric,
+    )
     curve: dict[float, Outcomes] = {}
     if progression is not None:
         instance_of(realized, "realized", Mapping | None, "a mapping from parameter to value")
@@ -165,7 +169,7 @@ def _check_reads(session: Session, trial: BaseTrial, record: dict[str, Any]) -> 
     """
     method = session.method
     for metric in method.reads if record["outcomes"] else ():
-        known = metric in record["outcomes"] or metric == method.cost_metric
+        known = metric in record["outcomes"] or metric == method.trial_costs.metric
         if not known and trial.index not in values_in_data(session.experiment, metric):
             raise UserInputError(
                 f"raw_data={list(record['outcomes'])} lacks {metric!r}, which the strategy reads: "
@@ -235,7 +239,7 @@ def _write(
 def _warn_of_missing_cost(session: Session, trial: BaseTrial, cost_metric: str) -> None:
     """Warn of a missing cost, which would block the next decision; Ax's data may have it."""
     experiment = session.experiment
-    if session.method.may_skip and not any(
+    if session.method.traits.may_skip and not any(
         trial.index in values_in_data(experiment, name) for name in objective_metrics(experiment)
     ):
         return  # A skipped measurement costs nothing.
@@ -271,7 +275,7 @@ def report_cost(client: SessionClient, trial_index: int, cost: float) -> None:
     """
     session = open_session(client, to_write=True)
     trial = session.trial(trial_index)
-    metric = session.method.cost_metric
+    metric = session.method.trial_costs.metric
     if not trial.status.is_terminal:
         raise UserInputError(
             f"trial {trial.index} is {trial.status.name}: expected one that has ended. Pass the "

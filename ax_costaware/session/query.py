@@ -237,7 +237,7 @@ def _candidates(
     values, learned = decision.get("values") or {}, decision.get("costs") or {}
     bounds = (decision.get("state") or {}).get("upper") or {}
     found: list[Candidate] = []
-    for position, other in enumerate(method.candidates()):
+    for position, other in enumerate(method.traits.control_sets):
         name, chosen = str(other.name), other.name == control_set.name
         # Costs that depend on values are not recorded for values that were not evaluated.
         declared = None if other.cost_varies else other.cost

@@ -14,8 +14,8 @@ from ax.exceptions.core import UserInputError
 from ax_costaware.argument_checks import finite_number, instance_of
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.search_space import parameter_of
+from ax_costaware.core.traits import CONTROL_SET
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.space.parameters import Choice
 
 _MAX_DISTANCE = 1e6

@@ -103,7 +103,7 @@ def recommend(
     instance_of(fixed_parameters, "fixed_parameters", Mapping | None, expected)
     limit = positive_number_or_none(max_cost, "max_cost")
     node, given = node_of(session.strategy), dict(fixed_parameters or {})
-    latent = node.method.latent
+    latent = node.method.traits.latent
     if latent:
         check_fixed(given, latent, [*latent], "the points that are deployed")
     fixed = ObservationFeatures(parameters={} if latent else given)

@@ -174,7 +174,7 @@ def read_curve(
     if not steps or sorted({*steps}) != steps or not all(map(parameter.validate, steps)):
         raise UserInputError(f"progression={progression!r}: expected {expected}.")
     rows = _by_step(raw_data, len(steps)) if several else [raw_data]
-    cost_metric = method.cost_metric
+    cost_metric = method.trial_costs.metric
     found = [read_outcomes(row, experiment, cost_metric) for row in rows]
     return dict(zip(steps, found, strict=True))
 
@@ -329,7 +329,7 @@ def switching_cost_of(session: Session, trial: BaseTrial, cost: float | None = N
         trial: The trial.
         cost: Cost that is about to be reported, which implies that the trial ran.
     """
-    if session.method.switching_cost is None:
+    if session.method.trial_costs.switching is None:
         return 0.0
     trials = past_trials(session.experiment, session.method)
     before = [other for other in trials if other.index < trial.index]

@@ -159,9 +159,10 @@ def _method_and_surrogate(
         method = method_of(session.strategy)
     except UserInputError:
         return None, None
-    if method.should_stop_unsupported is not None:
+    unsupported = method.traits.should_stop_unsupported
+    if unsupported is not None:
         raise UnsupportedError(
-            f"the outcomes of this experiment are {method.should_stop_unsupported}. The rule is "
+            f"the outcomes of this experiment are {unsupported}. The rule is "
             "about the best outcome, which is not the best deployment here: see the "
             "standard_deviation of recommend(client)."
         )

@@ -143,7 +143,7 @@ class _Table:
         inputs = [p for p in parameters if isinstance(p, RangeParameter | ChoiceParameter)]
         self.inputs: dict[str, RangeParameter | ChoiceParameter] = {p.name: p for p in inputs}
         self.fixed = {p.name: p.value for p in parameters if isinstance(p, FixedParameter)}
-        self.read = [m for m in method.reads if m != method.cost_metric]
+        self.read = [m for m in method.reads if m != method.trial_costs.metric]
         self.first = max(experiment.trials, default=-1) + 1
         due = [problem.objective, *self.read]
         if both := [name for name in due if name in {**self.inputs, **self.fixed}]:
@@ -214,7 +214,7 @@ class _Table:
         status = self._status(name, cells)
         outcomes = self._outcomes(name, cells, status)
         cost = self._cost(name, cells, outcomes, status)
-        return arm, record_of(other, outcomes, cost, self.method.cost_metric), status
+        return arm, record_of(other, outcomes, cost, self.method.trial_costs.metric), status
 
     def _other(self, column: str, cells: Mapping[str, Any]) -> Any:
         """Return the cell of a column that is neither a parameter nor a metric; None if empty."""
@@ -233,7 +233,7 @@ class _Table:
         for metric in self.metrics:
             what, sem = f"{name}, {metric!r}", cells.get(self.errors.get(metric, ""))
             is_needed = metric in (self.problem.objective, *self.read) and status.is_completed
-            is_cost = metric == self.method.cost_metric
+            is_cost = metric == self.method.trial_costs.metric
             if not (status.is_completed or is_cost or _is_missing(cells[metric])):
                 raise UserInputError(
                     f"{what}={cells[metric]!r}: expected an empty cell, since the trial's "
@@ -256,7 +256,7 @@ class _Table:
         outcomes: Mapping[str, tuple[float, Any]],
         status: TrialStatus,
     ) -> float | None:
-        metric = self.method.cost_metric
+        metric = self.method.trial_costs.metric
         with _prefixed(name):
             cost = read_cost(self._other(_COST, cells), outcomes, metric)
         if cost is None and metric is not None and status.is_completed:
@@ -296,7 +296,7 @@ def _check_costs(table: _Table, trials: Sequence[PastTrial], before: Sequence[Pa
         if trial.reported_cost is None and not trial.is_completed:
             continue  # The cost of a failed trial is optional.
         with _prefixed(table.name(i)):
-            terms = TrialTerms(None, control_set, method.cost_metric, change)
+            terms = TrialTerms(None, control_set, method.trial_costs.metric, change)
             check_cost_of_trial(trial.reported_cost, trial.index, terms)
 
 

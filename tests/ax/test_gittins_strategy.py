@@ -296,7 +296,7 @@ def test_learned_costs() -> None:
     assert decided["expected_cost"] == pytest.approx(math.exp(mean + sd**2 / 2))
     assert abs(mean - math.log(true_cost(dict(arm)))) < 3 * sd + 0.1
     problem = problem_now(client)
-    model: Any = method_of_class(client._generation_strategy, CostAware).trial_costs(problem)
+    model: Any = method_of_class(client._generation_strategy, CostAware).trial_costs.model(problem)
     point = problem.space.encode([arm_of(client, 2)])
     fitted = math.e ** float(model.log_moments(point)[0][0])
     assert fitted == pytest.approx(true_cost(arm_of(client, 2)), rel=0.1)

@@ -202,7 +202,7 @@ def simulation_of(setting: Setting) -> Simulation:
     experiment = client_of(setting)._experiment
     method = node_of(setting.strategy()).method
     bounds = [OutcomeConstraint(metric, upper=bound) for metric, bound in setting.bounds.items()]
-    space = space_of(experiment.search_space, method.hidden)
+    space = space_of(experiment.search_space, method.traits.hidden)
     return Simulation(method, space, setting.minimize, constraints=bounds)
 
 

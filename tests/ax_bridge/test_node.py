@@ -32,6 +32,7 @@ from ax_costaware.ax_bridge.node import fitted_problem, method_of, method_of_cla
 from ax_costaware.ax_bridge.strategy import strategy_of
 from ax_costaware.core.method import Method
 from ax_costaware.core.problem import Decision, Problem, Stop
+from ax_costaware.core.traits import Traits
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.cost_aware import CostAware
 from tests.ax import gittins_toy
@@ -59,7 +60,7 @@ def test_the_method_of_a_strategy(method: Method) -> None:
     strategy = GenerationStrategy(name="mine", nodes=nodes)
     assert method_of(strategy) is method
     assert node_of(strategy) is nodes[1]
-    assert node_of(strategy).name == method.label
+    assert node_of(strategy).name == method.traits.label
 
 
 def test_strategy_of_no_method() -> None:
@@ -266,7 +267,7 @@ def test_a_model_is_fitted_once_for_the_same_data(monkeypatch: pytest.MonkeyPatc
 class HalfTheDesign(Method):
     """Its initial trials have one parameter of the quasi-random design."""
 
-    label = "HalfTheDesign"
+    traits = Traits(label="HalfTheDesign")
 
     def initial(self, problem: Problem) -> Decision | Stop:
         row = {**problem.draw(), "x": 0.5}

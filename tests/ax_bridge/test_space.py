@@ -135,7 +135,7 @@ def test_costs_at_valid_points_are_those_of_the_parameterizations(
 ) -> None:
     """In the adapter's space, which may encode a choice otherwise."""
     method = CostAware(cost)
-    found = method.trial_costs(Problem(space)).log_cost(points).exp()
+    found = method.trial_costs.model(Problem(space)).log_cost(points).exp()
     expected = points.new_tensor([method.cost_at(row) for row in space.decode(points)])
     assert torch.allclose(found, expected, rtol=1e-9)
 

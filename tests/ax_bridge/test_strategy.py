@@ -62,7 +62,7 @@ def test_a_factory_gives_the_strategy_of_its_method() -> None:
     assert strategy == strategy_of(method)
     (node,) = strategy.nodes_by_name.values()
     assert isinstance(node, CostAwareNode)
-    assert node.name == strategy.name == CostAware.label
+    assert node.name == strategy.name == CostAware(1.0).traits.label
     free = control_set_strategy(CONTROL_SETS, MARGINALS, budget=0.3, charge_initial=False)
     assert method_of(free) == ControlSets(CONTROL_SETS, MARGINALS, budget=0.3, charge_initial=False)
 

@@ -111,17 +111,15 @@ def test_progress_in_other_units_is_refused() -> None:
 def test_which_fidelity_progress_is_measured_in() -> None:
     """A range, if there is one; a method without fidelities learns from outcomes only."""
     ranges = "epochs", "share", "x1"
-    assert METHOD.progress_parameter(ranges) == "epochs"
-    assert (
-        MultiFidelity(1.0, target={"data": "all", "epochs": 9}).progress_parameter(ranges)
-        == "epochs"
-    )
-    assert (
-        MultiFidelity(1.0, target={"size": 3, "epochs": 9}).progress_parameter(ranges) == "epochs"
-    )
-    assert MultiFidelity(1.0, target={"share": 1.0, "epochs": 9}).progress_parameter(ranges) is None
-    assert MultiFidelity(1.0, target={"data": "all"}).progress_parameter(ranges) is None
-    assert CostAware(1.0).progress_parameter(ranges) is None
+    targets: dict[str | None, list[dict[str, Any]]] = {
+        "epochs": [{"epochs": 9}, {"data": "all", "epochs": 9}, {"size": 3, "epochs": 9}],
+        None: [{"share": 1.0, "epochs": 9}, {"data": "all"}],
+    }
+    for name, alike in targets.items():
+        for target in alike:
+            traits = MultiFidelity(1.0, target=target).traits
+            assert traits.progress_parameter(ranges) == name
+    assert CostAware(1.0).traits.progress_parameter(ranges) is None
     several = MultiFidelity(COST, target={"epochs": 100, "s": 1.0}, initial_trials=1)
     space = Space.of([*INPUTS, Range("epochs", 1, 100), Range("s", 0, 1)])
     simulation = Simulation(several, space)

@@ -53,9 +53,9 @@ def _run(name: str) -> Simulation:
 
 
 def _space(method: Method) -> Space:
-    names = tuple(str(control_set.name) for control_set in method.candidates())
+    names = tuple(str(control_set.name) for control_set in method.traits.control_sets)
     parameters = [*([Choice("control_set", names)] if names else []), *INPUTS]
-    return Space.of(parameters, hidden=method.hidden)
+    return Space.of(parameters, hidden=method.traits.hidden)
 
 
 def _batch(simulation: Simulation, problem: Problem, most: int = AT_ONCE) -> list[Decision]:

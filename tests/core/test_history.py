@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from ax_costaware.core import PastTrial, Problem
 from ax_costaware.core.account import Budgeted, BudgetState, ledger_of
 from ax_costaware.core.history import check_complete
 from ax_costaware.core.problem import Pending
+from ax_costaware.core.trial_costs import TrialCosts
 from ax_costaware.core.trial_times import TrialTimes
 from ax_costaware.exceptions import InputError
 from ax_costaware.space import Choice, Range, Space
@@ -59,16 +60,22 @@ def left(budget: float | None, reserved: list[float], is_free: bool = False) -> 
     return method.budget_state(Problem(Space.of([]), pending=pending), initial=is_free)
 
 
-@pytest.mark.parametrize("answer", ["cost_at", "cost_as_run", "cost_by_others"])
+@pytest.mark.parametrize("answer", ["cost_at", "as_run", "by_others"])
 @pytest.mark.parametrize("cost", [math.nan, math.inf, -1.0, "expensive"])
 def test_a_cost_of_ones_own_that_is_none_is_refused(answer: str, cost: Any) -> None:
     """It made the spent sum NaN, or less the more was run."""
     trials = [PastTrial(0, {"x": 0.5}, outcome=1.0, is_observed=True)]
-    own = type("Own", (Budgeted,), {answer: lambda self, *trial: cost})
+
+    def own(answered: Any) -> Budgeted:
+        members: dict[str, Any] = {answer: lambda self, *trial: answered}
+        if answer == "cost_at":
+            return cast(Budgeted, type("Own", (Budgeted,), members)())
+        costs = type("Own", (TrialCosts,), members)
+        return cast(Budgeted, type("Owner", (Budgeted,), {"trial_costs": property(costs)})())
+
     with pytest.raises(InputError, match=f"Own.{answer}={cost!r}: expected a finite number >= 0"):
-        ledger_of(trials, own())
-    free = type("Own", (Budgeted,), {answer: lambda self, *trial: np.float32(0.5)})
-    assert [entry.charged for entry in ledger_of(trials, free())] == [0.5]
+        ledger_of(trials, own(cost))
+    assert [entry.charged for entry in ledger_of(trials, own(np.float32(0.5)))] == [0.5]
 
 
 def test_a_budget_pays_to_rounding() -> None:

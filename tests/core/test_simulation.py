@@ -28,6 +28,7 @@ from ax_costaware.core.account import spent
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Pending
 from ax_costaware.core.simulation import Outcome
+from ax_costaware.core.traits import CONTROL_SET
 from ax_costaware.costs import ControlSet, CostModel, CostOfTrial
 from ax_costaware.costs.cost import AffineCost
 from ax_costaware.costs.cost_model import ANY_TRIAL
@@ -43,9 +44,9 @@ from ax_costaware.methods import (
     MultiFidelity,
     TreeSearch,
 )
-from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.cost_aware.rules import GittinsStop
 from ax_costaware.methods.costly_feedback.rules import MeasurementRule
+from ax_costaware.methods.priced import PricedCosts
 from ax_costaware.methods.resolution_tree import LEVEL
 from ax_costaware.space import Choice, Fixed, Range, Space
 from ax_costaware.space.parameters import Row
@@ -214,7 +215,7 @@ def test_a_run_is_charged_and_stays_within_the_budget(ran: tuple[Case, Simulatio
     budget, entries = case.method.budget, simulation.ledger
     assert budget is not None
     assert [entry.trial_index for entry in entries] == list(range(len(simulation.trials)))
-    learned = case.method.cost_metric is not None
+    learned = case.method.trial_costs.metric is not None
     assert 0.5 * budget < spent(entries) <= budget * (1.0 + 0.3 * learned) + 1e-9
     for entry, trial in zip(entries, simulation.trials, strict=True):
         assert entry.initial == (trial.index < simulation.method.initial_trials)
@@ -238,7 +239,7 @@ def test_a_run_stops_or_goes_on_unmeasured_when_nothing_can_be_paid(
         assert len(simulation.trials) == 30
         observed = [trial.is_observed for trial in simulation.trials]
         assert 4 < sum(observed) < 30
-        assert sum(observed) == 8 or case.method.cost_metric is not None
+        assert sum(observed) == 8 or case.method.trial_costs.metric is not None
         assert (last.extra["measure"], last.expected_cost) == (False, 0.0)
         assert "does not pay for a measurement" in last.why
     else:
@@ -653,7 +654,7 @@ def test_no_trial_is_more_expensive_than_the_largest_cost(name: str, budget: flo
     """Whether there is a budget or none; where costs are learned, as far as they are known."""
     case, (cap, _) = CASES[name], CAPS[name]
     simulation = run_of(case, 10, budget=budget, max_trial_cost=cap)
-    known = case.method.cost_metric is None
+    known = case.method.trial_costs.metric is None
     assert spends_more_on_a_trial(case, cap, budget)
     assert len(simulation.trials) > 3
     first = 0 if known else 4
@@ -885,8 +886,17 @@ class HeatedTree(TreeSearch):
 class Surcharged(CostAware):
     """Learned costs of which every trial is expected to cost as much more."""
 
-    def trial_costs(self, problem: Problem) -> CostModel:
-        learned = super().trial_costs(problem)
+    @property
+    def trial_costs(self) -> SurchargedCosts:
+        return SurchargedCosts.of(self)
+
+
+class SurchargedCosts(PricedCosts):
+    """As much more than is learned."""
+
+    def model(self, problem: Problem) -> CostModel:
+        learned = super().model(problem)
+        assert learned is not None
         return CostOfTrial(lambda X: 100.0 + learned.log_cost(X).exp(), ANY_TRIAL)
 
 
@@ -977,13 +987,12 @@ def test_the_learned_cost_of_a_subclass_is_searched_by_recorded_and_reserved() -
     [
         (
             lambda: HeatedSets((ControlSet(["x1"]),), toy.MARGINALS),
-            r"HeatedSets\.cost_at: expected that of ControlSets, .* from control_sets alone",
+            r"HeatedSets\.cost_at: expected that of Method, .* from control_sets alone",
         ),
         (
             lambda: HeatedGittins("hours"),
             r"HeatedGittins\.cost_at: .* reads costs from cost='hours'",
         ),
-        (lambda: Surcharged(1.0), r"Surcharged\.trial_costs: expected that of CostedMethod"),
     ],
 )
 def test_the_cost_of_a_subclass_that_no_search_reads_is_refused(

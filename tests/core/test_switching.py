@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from ax_costaware.core import Decision, Simulation, Stop
-from ax_costaware.core.account import costs_of_runs, expected_costs, ledger_of
+from ax_costaware.core.account import costs_of_runs, ledger_of
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Pending, Problem
 from ax_costaware.core.simulation import Outcome
@@ -190,7 +190,7 @@ def run(method: CostAware, num_trials: int) -> Simulation:
         values: Any = decision.parameters
         value = -(((values["oven"] - 230) / 60) ** 2) - (values["days"] - 5) ** 2 / 8
         cost = None
-        if method.cost_metric is not None:
+        if method.trial_costs.metric is not None:
             cost = 1.0 + switching_cost(simulation.problem(), method, values)
         simulation.tell(decision, Outcome(value + 0.3 * (values["lamp"] == "green"), cost))
     return simulation
@@ -239,7 +239,7 @@ def test_a_budget_pays_for_switching_costs() -> None:
     assert sum(entry.charged for entry in entries[:4]) <= 0.6 * 12.0
     points = [trial.parameters for trial in simulation.trials[:4]]
     assert all(point not in points[:i] for i, point in enumerate(points))
-    assert gittins(budget=24.0).num_payable(Problem(SPACE), initial=True) == 3
+    assert gittins(budget=24.0).trial_costs.num_payable(Problem(SPACE), initial=True) == 3
 
 
 def test_a_cap_leaves_what_can_be_kept() -> None:
@@ -253,7 +253,9 @@ def test_learned_costs_are_learned_without_switching_costs() -> None:
     """A report is of the whole trial; what is no more than its switching cost is left out."""
     method = gittins("hours", initial_trials=3, lmbda=0.1, stop=False)
     simulation = run(method, 4)
-    assert expected_costs(method, simulation.problem(), [row(200)]) == pytest.approx([1.0], rel=0.1)
+    assert method.trial_costs.expected(simulation.problem(), [row(200)]) == pytest.approx(
+        [1.0], rel=0.1
+    )
     assert isinstance(simulation.ask(), Decision)
     last = simulation.trials[-1]
     cheap = replace(last, parameters=row(299, "blue"), reported_cost=5.0)

@@ -10,7 +10,7 @@ import torch
 
 from ax_costaware.acquisition.target_fidelity import LogTargetImprovementPerCost
 from ax_costaware.core import Decision, Simulation
-from ax_costaware.core.account import expected_costs, ledger_of
+from ax_costaware.core.account import ledger_of
 from ax_costaware.core.problem import Pending, Problem
 from ax_costaware.core.switching import next_cost
 from ax_costaware.costs import CostOfTrial, ResumedCost, log_cost_function
@@ -59,7 +59,7 @@ def told_more() -> Simulation:
 
 def resumed_cost(problem: Problem, least: float) -> CostOfTrial:
     """The declared cost less what was paid already."""
-    cost = ResumedCost(RESUMES.trial_costs(problem), SPACE, "epochs", least)
+    cost = ResumedCost(RESUMES.trial_costs.model(problem), SPACE, "epochs", least)
     return next_cost(RESUMES, problem, cost, resumable=resumable(problem, "epochs"))
 
 
@@ -103,7 +103,7 @@ def test_a_run_is_gone_on_with_once_at_a_time(index: int | None) -> None:
     assert cost(SPACE.encode([farther])).exp().tolist() == pytest.approx([COST.at(farther)])
     # A second one of a batch begins anew, and is reserved as such.
     both = replace(busy, pending=(*busy.pending, Pending(None, farther)))
-    assert RESUMES.reserved(both, False)[-1] == pytest.approx(COST.at(farther))
+    assert RESUMES.trial_costs.reserved(both, False)[-1] == pytest.approx(COST.at(farther))
 
 
 def test_what_was_stopped_is_not_gone_on_from() -> None:
@@ -161,7 +161,7 @@ def test_the_decision_is_the_best_of_anew_and_going_on() -> None:
         RESUMES.columns(problem),
         problem.scale.to_model(decision.details["incumbent"]),
         resumed_cost(problem, SEARCH_COST_SHARE),
-        risk_aversion=RESUMES.risk_aversion,
+        risk_aversion=RESUMES.traits.risk_aversion,
     )
     with torch.no_grad():
         rows = [trial.inputs for trial in problem.observed]
@@ -213,7 +213,7 @@ def test_a_batch_reserves_what_is_expected_where_costs_are_learned() -> None:
     problem = simulation.problem()
     row = {**ROWS[2], "epochs": 13}
     going_on = replace(problem, pending=(Pending(None, row),))
-    whole, before = expected_costs(method, problem, [row, ROWS[2]])
+    whole, before = method.trial_costs.expected(problem, [row, ROWS[2]])
     assert whole is not None
     assert before is not None
     reserved = method.budget_state(going_on).spent - method.budget_state(problem).spent
@@ -273,7 +273,7 @@ def test_the_cost_of_whole_runs_is_learned() -> None:
     X = SPACE.encode([row for row, _, _ in runs])
     whole = X.new_tensor([1.0, 0.5, 2.5, 6.5])
     by_hand = LogNormalCostModel(X, whole, method.cost_model, SPACE.bounds)
-    Z, learned = SPACE.sobol_points(16, 0, {}), method.trial_costs(problem)
+    Z, learned = SPACE.sobol_points(16, 0, {}), method.trial_costs.model(problem)
     with torch.no_grad():
         assert torch.allclose(log_cost_function(learned)(Z), by_hand.log_cost(Z))
     # They were charged what they said.

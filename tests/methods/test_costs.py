@@ -78,7 +78,7 @@ COSTS = [
 
 def cost_of_points(cost: Any, space: Space = SPACE) -> Any:
     """The cost as the Gittins method takes it."""
-    model = CostAware(cost).trial_costs(Problem(space))
+    model = CostAware(cost).trial_costs.model(Problem(space))
     assert isinstance(model, DeclaredCost)
     return model.costs
 

@@ -17,6 +17,7 @@ from ax_costaware.core import FixedHyperparameters, Simulation, simulate
 from ax_costaware.core.optimize import design_of, maximum_within
 from ax_costaware.core.problem import Decision, Problem
 from ax_costaware.core.simulation import Outcome
+from ax_costaware.core.traits import CONTROL_SET
 from ax_costaware.costs.control_set import ControlSet
 from ax_costaware.costs.cost import AffineCost
 from ax_costaware.exceptions import InputError, UnsupportedInputError
@@ -31,7 +32,6 @@ from ax_costaware.methods import (
     Method,
     TreeSearch,
 )
-from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.costly_feedback.rules import MeasurementRule
 from ax_costaware.methods.resolution_tree import LEVEL
 from ax_costaware.space import Choice, Fixed, Range, Space

@@ -112,7 +112,9 @@ def test_a_decision_says_why() -> None:
     assert 0 < details["correlation"] <= 1
     gain = simulation.problem().scale.unit * math.exp(decision.value or 0.0)
     assert details["improvement_per_cost"] == pytest.approx(gain)
-    assert METHOD.group_of(decision.parameters) in METHOD.groups() == (AT_TARGET, ELSEWHERE)
+    groups = METHOD.traits.groups
+    assert groups is not None
+    assert groups.of(decision.parameters) in groups.names == (AT_TARGET, ELSEWHERE)
 
 
 @pytest.mark.parametrize("minimize", [False, True])
@@ -410,7 +412,7 @@ def test_a_target_on_a_log_scale_is_reached() -> None:
     run = simulate(method, space, near, 9)
     at_target = [trial.parameters for trial in run.trials if trial.parameters["s"] == 11.0]
     assert at_target
-    assert {method.group_of(row) for row in at_target} == {AT_TARGET}
+    assert all(method.is_target(row) for row in at_target)
     # What was attached, or decided by an earlier release.
     assert method.is_target({"x1": 0.5, "s": 10.999999999999996})
     assert not method.is_target({"x1": 0.5})  # as in an experiment that had another strategy
@@ -420,13 +422,15 @@ def test_a_fidelity_that_is_a_switch() -> None:
     space = Space.of([*INPUTS, Choice("full", (False, True))])
     cost = TableCost("full", {False: 1.0, True: 5.0})
     method = MultiFidelity(cost, target={"full": True}, budget=60, initial_trials=3, **FAST)
-    assert method.progress_parameter(space.ranges) is None
+    assert method.traits.progress_parameter(space.ranges) is None
 
     def switched(row: Any, measure: bool) -> Outcome:
         return Outcome(hill(row) - 0.2 * (not row["full"]))
 
     run = simulate(method, space, switched, 5)
-    assert {method.group_of(trial.parameters) for trial in run.trials} <= {*method.groups()}
+    groups = method.traits.groups
+    assert groups is not None
+    assert {groups.of(trial.parameters) for trial in run.trials} <= {*groups.names}
     assert run.recommend().parameters["full"] is True
 
 

@@ -25,7 +25,7 @@ from ax_costaware import (
     Uniform,
     control_set_parameter,
 )
-from ax_costaware.methods.control_sets.checks import CONTROL_SET
+from ax_costaware.core.traits import CONTROL_SET
 from ax_costaware.runners import SimulationRunner, TrialResult
 from ax_costaware.runners.result import AttemptState, AttemptStatus, read_result
 from ax_costaware.runners.simulation_runner import CHOSEN

@@ -23,8 +23,8 @@ from ax_costaware import (
     spending,
 )
 from ax_costaware.ax_bridge.records import decision_record
+from ax_costaware.core.traits import CONTROL_SET
 from ax_costaware.costs.control_set import ControlSet
-from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.costly_feedback.rules import BernoulliRule
 from ax_costaware.metrics import CostMetric, ReportedMetric
 from ax_costaware.runners import FunctionRunner, SimulationRunner, TrialFailedError, TrialResult

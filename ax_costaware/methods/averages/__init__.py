@@ -44,6 +44,7 @@ from ax_costaware.core.problem import (
     decision_seed,
     feasibility_text,
 )
+from ax_costaware.core.traits import Traits
 from ax_costaware.exceptions import InputError
 from ax_costaware.laws import Conditional
 from ax_costaware.methods.averages.deployment import best_points, recommendation_record
@@ -101,12 +102,6 @@ class AverageQueries(Method):
 
     factory: ClassVar[str] = "indirect_query_strategy or ax_costaware.resolution_tree_strategy"
 
-    measures_points: ClassVar[bool] = False
-
-    should_stop_unsupported: ClassVar[str | None] = "averages"
-
-    refuses_constraints: ClassVar[str | None] = None
-
     are_cells: ClassVar[bool] = False
     """True if queries are boxes, so that ``footprint`` returns their half-widths."""
 
@@ -163,6 +158,22 @@ class AverageQueries(Method):
                 f"hyperparameters: lengthscale={lengthscale!r} has {len(lengthscale)} numbers: "
                 f"expected one, or one for each of the {d} target parameters."
             )
+
+    @property
+    def traits(self) -> Traits:
+        """Trials observe averages, and latent points are deployed."""
+        return replace(
+            super().traits,
+            measures_points=False,
+            should_stop_unsupported="averages",
+            refuses_constraints=None,
+            latent=self.latent,
+        )
+
+    @property
+    def latent(self) -> dict[str, FreeParameter]:
+        """Parameters of the latent points, by name."""
+        return dict(zip(self.target_names, self.target_parameters, strict=True))
 
     @property
     def target_names(self) -> tuple[str, ...]:
@@ -391,11 +402,6 @@ class AverageQueries(Method):
         averages = Feasibility.of(problem.constraints, ExactPosterior.of)
         with torch.no_grad():
             return averages.log_probability(problem.space.encode(rows))
-
-    @property
-    def latent(self) -> Mapping[str, FreeParameter]:
-        """Parameters of the latent points, by name."""
-        return dict(zip(self.target_names, self.target_parameters, strict=True))
 
     def _latent_space(self, problem: Problem) -> LatentSpace:
         """Return the space of the latent points."""

@@ -26,6 +26,8 @@ from ax_costaware.argument_checks import (
 from ax_costaware.core.account import BudgetState
 from ax_costaware.core.history import PastTrial, blaming
 from ax_costaware.core.problem import Decision, Problem, Stop
+from ax_costaware.core.traits import CONTROL_SET, Traits
+from ax_costaware.core.trial_costs import TrialCosts
 from ax_costaware.costs import Cost
 from ax_costaware.costs.declared_cost import DeclaredCost
 from ax_costaware.exceptions import InputError
@@ -45,7 +47,6 @@ from ax_costaware.methods.averages.information import (
     subject_of,
 )
 from ax_costaware.methods.averages.law import DecodedConditional, policy_indices, policy_key
-from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.costs import MOST_VALUES, check_cost, looks, named_cost
 from ax_costaware.space.parameters import Choice, FreeParameter, Range, Row
 
@@ -72,10 +73,6 @@ class IndirectQueries(AverageQueries):
 
     factory: ClassVar[str] = "indirect_query_strategy"
 
-    label: ClassVar[str] = "IndirectQueries"
-
-    repeats_design: ClassVar[bool] = True
-
     conditional: Conditional = field(kw_only=False)
     """Distribution of a latent point given a query: ``GaussianConditional``,
     ``UniformBoxConditional``, ``FiniteConditional`` for policies over arms, or, learned from pairs
@@ -97,7 +94,6 @@ class IndirectQueries(AverageQueries):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_costs_of(IndirectQueries, f"cost={self.cost!r}", "trial_costs")
         classes = (
             "GaussianConditional, UniformBoxConditional, FiniteConditional, "
             "RegressedConditional or LearnedConditional"
@@ -140,6 +136,11 @@ class IndirectQueries(AverageQueries):
                 )
         set_fields(self, query_parameters=named or self.query_parameters)
 
+    @property
+    def traits(self) -> Traits:
+        """The design repeats queries where there are few, since answers are noisy."""
+        return replace(super().traits, label="IndirectQueries", repeats_design=True)
+
     @cached_property
     def law(self) -> Conditional:
         """The conditional within the bounds of the points, with the values of numbered arms."""
@@ -162,15 +163,15 @@ class IndirectQueries(AverageQueries):
         return self.conditional.query_order(parameters if given is None else given)
 
     @property
-    def declared_cost(self) -> float | Cost:
-        """Cost of a query."""
-        return self.cost
+    def trial_costs(self) -> TrialCosts:
+        """Costs of queries by ``cost``."""
+        return TrialCosts(self, self.cost)
 
     def check(self, problem: Problem) -> None:
         """Refuse parameters, a cost or trials that do not fit the conditional."""
         super().check(problem)
         self._check_names(problem)
-        check_cost(problem, self.searched_cost)
+        check_cost(problem, self.trial_costs.searched)
         law = self.decoded_law(problem)
         if isinstance(law.conditional, FiniteConditional):
             self._check_policies(problem, law.names[0], law.conditional)
@@ -303,7 +304,7 @@ class IndirectQueries(AverageQueries):
             costs = costs_of(found)
         best = int((score / costs).argmax())
         nats, cost = float(all_nats[best]), float(costs[best])
-        priced = not isinstance(self.searched_cost, float)
+        priced = not isinstance(self.trial_costs.searched, float)
         why = (
             "It is the query of the most information about "
             f"{subject_of(information, problem)}"
@@ -313,7 +314,7 @@ class IndirectQueries(AverageQueries):
         return Optimum(found[best], nats), why, {}
 
     def _costs(self, problem: Problem) -> Callable[[Tensor], Tensor]:
-        return DeclaredCost(self.searched_cost, problem.space).costs
+        return DeclaredCost(self.trial_costs.searched, problem.space).costs
 
     def _affordable(self, problem: Problem, points: Tensor, limit: float) -> Tensor:
         """Return the queries of the model's space that cost at most ``limit``."""

@@ -34,16 +34,17 @@ from ax_costaware.argument_checks import (
 )
 from ax_costaware.core.account import control_sets_of
 from ax_costaware.core.history import PastTrial
-from ax_costaware.core.method import NO_LIMIT, Method
+from ax_costaware.core.method import Method
 from ax_costaware.core.problem import Best, Decision, Problem, Stop, decision_seed
 from ax_costaware.core.switching import costs_left_out
+from ax_costaware.core.traits import CONTROL_SET, Groups, Traits
+from ax_costaware.core.trial_costs import NO_LIMIT, TrialCosts
 from ax_costaware.costs import ControlSet, SwitchingCost, check_control_sets
 from ax_costaware.costs.cost_model import CostModel
 from ax_costaware.costs.declared_cost import CostOfRow, Declared
 from ax_costaware.exceptions import InputError
 from ax_costaware.laws import JointLaw, Marginal
 from ax_costaware.methods.control_sets.checks import (
-    CONTROL_SET,
     allowed_sets,
     check_budget,
     check_constraints,
@@ -84,12 +85,6 @@ class ControlSets(Method):
     """
 
     factory: ClassVar[str] = "control_set_strategy"
-
-    label: ClassVar[str] = "ControlSets"
-
-    hidden: ClassVar[tuple[str, ...]] = (CONTROL_SET,)
-
-    refuses_constraints: ClassVar[str | None] = None
 
     control_sets: Sequence[ControlSet] = field(kw_only=False)
     """The subsets of the inputs that a trial can control, each with its cost: a number; a value
@@ -161,9 +156,8 @@ class ControlSets(Method):
             marginals=checked_marginals(self.marginals),
         )
         check_joint(self.joint, self.marginals)
-        # Declared costs are overridden by ``cost_at``, learned ones not at all.
-        others = ("trial_costs", "cost_at") if self.learns_costs else ("trial_costs",)
-        self.check_costs_of(ControlSets, "control_sets", *others)
+        if self.learns_costs:
+            self.trial_costs.refuse_own("control_sets")
         super().__post_init__()
         if self.rule is None:
             # An improvement is relative to the incumbent, so the worst value does not matter.
@@ -180,33 +174,37 @@ class ControlSets(Method):
         check_budget(self, self.least_costs)
         check_rule(self)
 
-    def candidates(self) -> Sequence[ControlSet]:
-        """Return the control sets, as declared."""
-        return self.control_sets
+    @cached_property
+    def traits(self) -> Traits:
+        """Trials name their control set, by which spending is shown."""
+        return replace(
+            super().traits,
+            label="ControlSets",
+            refuses_constraints=None,
+            control_sets=tuple(self.control_sets),
+            hidden=(CONTROL_SET,),
+            groups=Groups(tuple(self.names), lambda row: str(row[CONTROL_SET])),
+            warnings=self._warnings(),
+        )
 
-    def control_set_of(self, trial: PastTrial) -> ControlSet:
-        """Return the control set that the trial names.
+    def chosen(self, trial: PastTrial) -> ControlSet:
+        """Return the control set of a trial, see ``control_set_of``."""
+        control_set = self.control_set_of(trial)
+        assert control_set is not None
+        return control_set
 
-        Raises:
-            InputError: If it names none, or one that the method does not have.
-        """
-        what = f"trial {trial.index} has {CONTROL_SET}"
-        return self.control_set(one_of(trial.parameters.get(CONTROL_SET), what, self.names))
-
-    def cost_at(self, parameters: Row) -> float | None:
-        """Return the cost of a trial's control set at its values; None if it is unknown.
-
-        Raises:
-            InputError: If the cost is no finite number > 0 there.
-        """
-        return self.control_sets[self.index_of(parameters)].cost_at(parameters)
+    @property
+    def trial_costs(self) -> ControlSetCosts:
+        """Costs of the control sets, declared or learned."""
+        return ControlSetCosts(self, switching=self.switching_cost)
 
     @cached_property
     def declared_costs(self) -> tuple[Declared | None, ...]:
         """Declared cost of each control set, or a subclass's own ``cost_at`` of it; else None."""
-        if type(self).cost_at is ControlSets.cost_at:
+        if not self.has_own_cost:
             return tuple(s.cost for s in self.control_sets)
-        return tuple(partial(_of_control_set, self._own_cost, name) for name in self.names)
+        own: Any = self.trial_costs.searched
+        return tuple(partial(_of_control_set, own, name) for name in self.names)
 
     def cost_in(self, control_set: ControlSet, values: Row) -> float | None:
         """Return the cost of a control set at the values that it sets; None if it is unknown."""
@@ -219,20 +217,6 @@ class ControlSets(Method):
             cost if isinstance(cost, float) else s.fixed_cost
             for s, cost in zip(self.control_sets, self.declared_costs, strict=True)
         ]
-
-    def trial_costs(self, problem: Problem) -> CostModel:
-        """Return the expected costs of the control sets, see ``ExpectedCosts``."""
-        return QuerySpace(problem, self).costs
-
-    def cost_by_others(
-        self, control_set: str | None, reported: Mapping[str | None, Sequence[float]]
-    ) -> float | None:
-        """Return the expected cost of the control set, see ``expected_costs``."""
-        return self.expected_costs(reported)[self.names.index(str(control_set))]
-
-    def group_of(self, parameters: Row) -> str:
-        """Return the group of a trial: its control set."""
-        return str(parameters[CONTROL_SET])
 
     def expected_costs(
         self, reported: Mapping[str | None, Sequence[float]]
@@ -309,67 +293,23 @@ class ControlSets(Method):
         """Names of the control sets, in declared order."""
         return [control_set.name for control_set in self.control_sets]
 
-    def reserved(self, problem: Problem, initial: bool) -> list[float]:
-        """Return the expected costs of the undelivered decisions."""
-        costs, rows, found = QuerySpace(problem, self).costs, problem.earlier_in_batch, []
-        for row, point in zip(rows, problem.space.encode(rows), strict=True):
-            place, cost = self.index_of(row), self.cost_at(row)
-            if cost is None and initial:
-                cost = costs.averages[place]
-            elif cost is None and (estimate := costs.at(place, point)) is not None:
-                cost = estimate.mean
-            found.append(cost or 0.0)
-        return found
-
-    def num_payable(self, problem: Problem, initial: bool) -> int:
-        """Return the number of trials that the budget pays for with any control sets, at least one.
-
-        A learned cost counts as expected; what is reserved for a trial counts as the largest
-        report. Before any cost is known there is no limit.
-        """
-        state = self.budget_state(problem, initial)
-        if self.budget is None or state.limit is None:
-            return NO_LIMIT
-        costs = QuerySpace(problem, self).costs
-        most = [max([0.0, *reported.values()]) for reported in costs.reported]
-        for i, (_, largest) in costs.ranges.items():
-            most[i] = min(largest, state.limit)
-        open_sets = [
-            (cost, max(cost or 0.0, largest))
-            for name, cost, largest in zip(self.names, costs.averages, most, strict=True)
-            if state.pays(cost) and (not initial or name in self.initial_control_sets)
-        ]
-        known = [cost for cost, _ in open_sets if cost is not None]
-        if not known:
-            return NO_LIMIT if open_sets else 1
-        change = 0.0 if self.switching_cost is None else self.switching_cost.most
-        largest_cost = max(cost for _, cost in open_sets) + change
-        # After j trials at most j * largest_cost is spent, and the next must still fit.
-        left = state.remaining or 0.0
-        last = min(known) + change if self.affordable_only else largest_cost
-        return 1 + max(0, math.floor((left - last) / largest_cost + 1e-9))
-
-    def groups(self) -> list[str]:
-        """Return the names of the control sets, as declared."""
-        return self.names
-
-    def warnings(self) -> list[str]:
+    def _warnings(self) -> tuple[str, ...]:
         """Return a warning if the rule explores more than the budget allows."""
         rule, budget = self.rule, self.budget
         assert rule is not None
         costs = self.least_costs
         own = rule.exploration_cost(costs)
         if budget is None or own is None:
-            return []
+            return ()
         # The paper's numbers of exploring trials presume a budget of many times the largest cost.
         exploration = own + self.initial_cost(costs)
         if exploration + max(costs) <= budget:
-            return []
-        return [
+            return ()
+        return (
             f"rule={rule!r} explores for {exploration:g} (initial trials included) of "
             f"budget={budget:g}, which leaves no trial of the most expensive control set: pass a "
-            "rule that explores less, such as ExploreThenCommit.adaptive(scale=1.0)."
-        ]
+            "rule that explores less, such as ExploreThenCommit.adaptive(scale=1.0).",
+        )
 
     def check(self, problem: Problem) -> None:
         """Refuse parameters and distributions that do not fit, and trials without a cost."""
@@ -478,11 +418,6 @@ class ControlSets(Method):
         controlled = self.control_sets[self.index_of(inputs)].parameters
         return problem.space.admits({**inputs, **problem.fixed}, controlled)
 
-    def may_repeat(self, problem: Problem, parameters: Row) -> bool:
-        """True if a trial has uncontrolled inputs, so that another one is no exact repeat."""
-        controlled = self.control_sets[self.index_of(parameters)].parameters
-        return not problem.space.columns.keys() <= set(controlled)
-
     def failed_points(self, problem: Problem) -> Tensor:
         """Return a few nodes of the distribution of each failed trial's inputs."""
         few, found = min(self.num_nodes, _NODES_OF_FAILED), []
@@ -507,6 +442,73 @@ class ControlSets(Method):
             return 0.0
         cycle = [least[self.names.index(name)] for name in self.initial_control_sets]
         return math.fsum(cycle[i % len(cycle)] for i in range(after + 1, self.initial_trials))
+
+
+@dataclass(frozen=True)
+class ControlSetCosts(TrialCosts):
+    """Costs of the control sets, each declared or learned."""
+
+    method: ControlSets
+    """The method."""
+
+    def at(self, parameters: Row) -> float | None:
+        """Return the cost of a trial's control set at its values; None if it is unknown.
+
+        Raises:
+            InputError: If the cost is no finite number > 0 there.
+        """
+        return self.method.control_sets[self.method.index_of(parameters)].cost_at(parameters)
+
+    def model(self, problem: Problem) -> CostModel:
+        """Return the expected costs of the control sets, see ``ExpectedCosts``."""
+        return QuerySpace(problem, self.method).costs
+
+    def by_others(
+        self, control_set: str | None, reported: Mapping[str | None, Sequence[float]]
+    ) -> float | None:
+        """Return the expected cost of the control set."""
+        return self.method.expected_costs(reported)[self.method.names.index(str(control_set))]
+
+    def reserved(self, problem: Problem, initial: bool) -> list[float]:
+        """Return the expected costs of the undelivered decisions."""
+        costs, rows, found = QuerySpace(problem, self.method).costs, problem.earlier_in_batch, []
+        for row, point in zip(rows, problem.space.encode(rows), strict=True):
+            place, cost = self.method.index_of(row), self.method.cost_at(row)
+            if cost is None and initial:
+                cost = costs.averages[place]
+            elif cost is None and (estimate := costs.at(place, point)) is not None:
+                cost = estimate.mean
+            found.append(cost or 0.0)
+        return found
+
+    def num_payable(self, problem: Problem, initial: bool) -> int:
+        """Return the number of trials that the budget pays for with any control sets, at least one.
+
+        A learned cost counts as expected; what is reserved for a trial counts as the largest
+        report. Before any cost is known there is no limit.
+        """
+        method = self.method
+        state = method.budget_state(problem, initial)
+        if method.budget is None or state.limit is None:
+            return NO_LIMIT
+        costs = QuerySpace(problem, method).costs
+        most = [max([0.0, *reported.values()]) for reported in costs.reported]
+        for i, (_, largest) in costs.ranges.items():
+            most[i] = min(largest, state.limit)
+        open_sets = [
+            (cost, max(cost or 0.0, largest))
+            for name, cost, largest in zip(method.names, costs.averages, most, strict=True)
+            if state.pays(cost) and (not initial or name in method.initial_control_sets)
+        ]
+        known = [cost for cost, _ in open_sets if cost is not None]
+        if not known:
+            return NO_LIMIT if open_sets else 1
+        change = 0.0 if self.switching is None else self.switching.most
+        largest_cost = max(cost for _, cost in open_sets) + change
+        # After j trials at most j * largest_cost is spent, and the next must still fit.
+        left = state.remaining or 0.0
+        last = min(known) + change if method.affordable_only else largest_cost
+        return 1 + max(0, math.floor((left - last) / largest_cost + 1e-9))
 
 
 def _of_control_set(cost_at: CostOfRow, name: str, parameters: dict[str, Any]) -> float:

@@ -19,6 +19,7 @@ from ax_costaware.argument_checks import (
 from ax_costaware.core.account import ROUNDING
 from ax_costaware.core.history import PastTrial, blaming
 from ax_costaware.core.problem import Problem
+from ax_costaware.core.traits import CONTROL_SET
 from ax_costaware.costs import ControlSet
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.laws import JointLaw, Learned, Marginal
@@ -36,9 +37,6 @@ from ax_costaware.space.parameters import Choice, Fixed, FreeParameter, Paramete
 
 if TYPE_CHECKING:
     from ax_costaware.methods.control_sets import ControlSets
-
-CONTROL_SET = "control_set"
-"""Name of the string choice parameter for the control set of a trial."""
 
 _HAVE_RUN = ("COMPLETED", "EARLY_STOPPED")
 
@@ -150,7 +148,7 @@ def without_realized(
     for trial in problem.trials:
         if trial.outcome is not None and trial.record and not trial.has_failed:
             with blaming(trial):
-                controlled = method.control_set_of(trial).parameters
+                controlled = method.chosen(trial).parameters
             missing = [n for n in method.laws if n not in controlled and n not in trial.realized]
             if missing:
                 yield trial, missing

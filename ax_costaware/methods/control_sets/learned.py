@@ -62,7 +62,7 @@ def realized_inputs(trials: Sequence[PastTrial], method: ControlSets) -> tuple[R
     for trial in trials:
         if not trial.is_completed or not trial.realized:
             continue
-        control_set = method.control_set_of(trial)
+        control_set = method.chosen(trial)
         uncontrolled = {
             n: v
             for n, v in trial.realized.items()
@@ -184,7 +184,7 @@ def _of_unknown_cost(
     for trial, change in zip(trials, switching_costs(trials, method), strict=True):
         if trial.never_ran:
             continue
-        control_set = method.control_set_of(trial)
+        control_set = method.chosen(trial)
         if control_set.cost is None:
             yield trial, control_set, change
 

@@ -25,11 +25,11 @@ from ax_costaware.acquisition.objectives import log_probability_of_queries
 from ax_costaware.acquisition.partial_query import QueryNodes
 from ax_costaware.acquisition.starts import regions_of
 from ax_costaware.core.problem import Problem, decision_seed
+from ax_costaware.core.traits import CONTROL_SET
 from ax_costaware.costs.control_set import ControlSet
 from ax_costaware.laws.joint import NodesGiven, Placement
 from ax_costaware.laws.marginals import Marginal
 from ax_costaware.laws.nodes import ProductNodes, sobol_nodes
-from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.learned import (
     ExpectedCosts,
     atoms_of,

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 from ax_costaware.argument_checks import boolean, check_fields, instance_of, one_of
 from ax_costaware.core.model import FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Decision, Problem, Stop
+from ax_costaware.core.traits import Traits
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.cost_aware.assessment import assess
 from ax_costaware.methods.cost_aware.rules import GittinsDecay, GittinsStop, ImprovementPerCostStop
@@ -52,8 +53,6 @@ class CostAware(PricedMethod):
     """
 
     factory: ClassVar[str] = "cost_aware_strategy"
-
-    label: ClassVar[str] = "CostAware"
 
     acquisitions: ClassVar[tuple[str, ...]] = ACQUISITIONS
     """Values that ``acquisition`` may have."""
@@ -104,6 +103,11 @@ class CostAware(PricedMethod):
                 "acquisition='log_ei_cost_cooling' with budget=None: the exponent of the cost is "
                 "the share of the budget that is left, so a budget is needed."
             )
+
+    @property
+    def traits(self) -> Traits:
+        """The label is the name of the class."""
+        return replace(super().traits, label="CostAware")
 
     @property
     def decay(self) -> GittinsDecay | None:
@@ -183,8 +187,6 @@ class Gittins(CostAware):
 
     factory: ClassVar[str] = "gittins_strategy"
 
-    label: ClassVar[str] = "Gittins"
-
     acquisitions: ClassVar[tuple[str, ...]] = (GITTINS,)
 
     acquisition: ClassVar[str] = GITTINS  # type: ignore[misc]
@@ -213,6 +215,11 @@ class Gittins(CostAware):
         if self.lmbda is None and self.decay is None and self.budget is None:
             object.__setattr__(self, "decay", GittinsDecay())
         super().__post_init__()
+
+    @property
+    def traits(self) -> Traits:
+        """The label is the name of the class."""
+        return replace(super().traits, label="Gittins")
 
     def with_lambda_source(self, **fields: Any) -> Self:
         """Return the method with another source of lambda, without the decay."""

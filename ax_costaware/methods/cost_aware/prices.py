@@ -99,7 +99,7 @@ def relative_lambda(method: CostAware, problem: Problem) -> float | None:
 def _mean_cost(search: Search[CostAware]) -> float:
     """Return the mean cost of the trials so far."""
     method, problem = search.method, search.problem
-    if method.cost_metric is not None:
+    if method.trial_costs.metric is not None:
         costs = [t.reported_cost for t in problem.trials if t.reported_cost is not None]
     else:
         # A reported cost of zero says nothing about the scale of costs: use the declared one.
@@ -143,6 +143,6 @@ def _decisions(method: CostAware, problem: Problem, source: str) -> Iterator[Map
     Decisions with costs in another metric are left out, since their lambda has another unit.
     """
     for trial in problem.trials:
-        is_same = trial.decided_at(method.cost_metric)
+        is_same = trial.decided_at(method.trial_costs.metric)
         if is_same and trial.decision.get("lambda_source") == source:
             yield trial.decision

@@ -330,7 +330,7 @@ class Search(Generic[Priced]):
 
     def _best_of(self, X: Tensor, trials: Tensor | None) -> Optimum[float]:
         """Return the incumbent among points ``n x d``; ``trials`` are their trials, by row."""
-        problem, risk_aversion, points = self.problem, self.method.risk_aversion, X
+        problem, risk_aversion, points = self.problem, self.method.traits.risk_aversion, X
         X, probability = self._deployed(X)
         good = None if probability is None else probability >= self.method.feasibility_threshold
         if probability is None or good is None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar, Self
@@ -34,16 +34,21 @@ from ax_costaware.argument_checks import (
     number_between_zero_and_one,
     optional,
 )
-from ax_costaware.core.account import ROUNDING, BudgetState, modelled_costs
+from ax_costaware.core.account import ROUNDING, BudgetState
 from ax_costaware.core.history import PastTrial
-from ax_costaware.core.method import NO_LIMIT
 from ax_costaware.core.model import ARGUMENT, FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Best, Decision, Problem, Stop, decision_seed, feasibility_text
+from ax_costaware.core.traits import Traits
 from ax_costaware.core.trial_times import TrialTimes
 from ax_costaware.costs import SwitchingCost
 from ax_costaware.costs.declared_cost import cost_of
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.costed import CostArgument, CostedMethod, NothingToLearnFrom
+from ax_costaware.methods.costed import (
+    CostArgument,
+    CostedMethod,
+    DeclaredOrLearned,
+    NothingToLearnFrom,
+)
 from ax_costaware.methods.costly_feedback.beta import BetaSchedule, checked_beta
 from ax_costaware.methods.costly_feedback.round import SearchedRound
 from ax_costaware.methods.costly_feedback.rules import (
@@ -72,14 +77,6 @@ class CostlyFeedback(CostedMethod):
     """
 
     factory: ClassVar[str] = "costly_feedback_strategy"
-
-    label: ClassVar[str] = "CostlyFeedback"
-
-    refuses_constraints: ClassVar[str | None] = None
-
-    may_skip: ClassVar[bool] = True
-
-    sees_time: ClassVar[bool] = True
 
     rule: FeedbackRule | None = field(default=None, kw_only=False)
     """Rule that decides on a measurement: ``MeasurementRule``, ``LCBUCBRule``, ``BernoulliRule``,
@@ -135,12 +132,12 @@ class CostlyFeedback(CostedMethod):
                 "is paid whether or not a trial is measured."
             )
         super().__post_init__()
-        if self.time is not None and self.time == self.cost_metric:
+        if self.time is not None and self.time == self.trial_costs.metric:
             raise InputError(
                 f"time={self.time!r} and cost={self.cost!r} are one metric: expected one for the "
                 "time of each trial, and another one for the cost of its measurement."
             )
-        if isinstance(cost := self.searched_cost, float):
+        if isinstance(cost := self.trial_costs.searched, float):
             self._check_limits(cost, "what a measurement costs, for all cost the same")
 
     def _check_limits(self, least: float, what: str) -> None:
@@ -159,7 +156,7 @@ class CostlyFeedback(CostedMethod):
             return
         # A budget that never pays for a measurement is a mistake, so at least one counts.
         needed = least * max(1, self.initial_trials if self.charge_initial else 1)
-        amount = "" if isinstance(self.searched_cost, float) else "at least "
+        amount = "" if isinstance(self.trial_costs.searched, float) else "at least "
         if needed > self.budget * (1 + ROUNDING):
             raise InputError(
                 f"budget={self.budget!r}: it does not pay for the measurements of "
@@ -168,31 +165,28 @@ class CostlyFeedback(CostedMethod):
             )
 
     @property
-    def reads(self) -> tuple[str, ...]:
-        """The metrics of a learned cost and of the time."""
-        return (*super().reads, *(() if self.time is None else (self.time,)))
+    def traits(self) -> Traits:
+        """Trials may skip their measurement; the same inputs at another time are another point."""
+        return replace(
+            super().traits,
+            label="CostlyFeedback",
+            refuses_constraints=None,
+            may_skip=True,
+            may_repeat=True,
+            reads=() if self.time is None else (self.time,),
+        )
 
     def _least_cost(self, problem: Problem) -> float | None:
         """Return the least declared cost of a measurement; None for a learned cost."""
-        if self.cost_metric is not None:
+        if self.trial_costs.metric is not None:
             return None
-        cost = self.searched_cost
+        cost = self.trial_costs.searched
         return cost if isinstance(cost, float) else cost_range(problem, cost)[0]
 
-    def _measurement_costs(
-        self, problem: Problem
-    ) -> Callable[[Sequence[Row]], Sequence[float | None]]:
-        """Return the expected costs of measurements as a function of their settings.
-
-        A learned cost is None before the first report.
-        """
-        if self.cost_metric is None:
-            return lambda rows: [cost_of(self.searched_cost, row) for row in rows]
-        try:
-            model = self.trial_costs(problem)
-        except NothingToLearnFrom:
-            return lambda rows: [None] * len(rows)
-        return partial(modelled_costs, model, problem)
+    @property
+    def trial_costs(self) -> MeasurementCosts:
+        """Costs of measurements by ``cost``."""
+        return MeasurementCosts.of(self)
 
     def beta_at(self, trial_index: int) -> float:
         """Return the weight of the upper confidence bound for the trial of an index."""
@@ -202,13 +196,9 @@ class CostlyFeedback(CostedMethod):
     def times(self, trials: Sequence[PastTrial]) -> TrialTimes:
         """Return the times of trials: as reported, or by their index."""
         if self.time is None:
-            return super().times(trials)
+            return TrialTimes(None, len(trials))
         reported = {t.index: t.metrics[self.time] for t in trials if self.time in t.metrics}
         return TrialTimes(reported, len(trials))
-
-    def num_payable(self, problem: Problem, initial: bool) -> int:
-        """Return no limit: trials without an affordable measurement are not measured."""
-        return NO_LIMIT
 
     def model(self, given: FixedHyperparameters | ModelOptions | None = None) -> ModelOptions:
         """Return a ``TimeVaryingGP`` with the forgetting rate, fitted or as given."""
@@ -250,7 +240,7 @@ class CostlyFeedback(CostedMethod):
         super().check(problem)
         is_new = not any(trial.record for trial in problem.trials)
         # Parameters that the caller fixes hold for one trial only, so they do not count.
-        varies = not isinstance(self.searched_cost, float)
+        varies = not isinstance(self.trial_costs.searched, float)
         if varies and is_new and problem.fixed.keys() <= {*problem.disabled}:
             least = self._least_cost(problem)
             if least is not None:
@@ -294,7 +284,7 @@ class CostlyFeedback(CostedMethod):
         """
         state = self.budget_state(problem, initial=True)
         row = problem.draw()
-        (cost,) = self._measurement_costs(problem)([row])
+        (cost,) = self.trial_costs.expected(problem, [row])
         pays = state.pays(cost)
         decision = self.initial_decision(
             problem,
@@ -325,7 +315,6 @@ class CostlyFeedback(CostedMethod):
         state, index, scale = self.budget_state(problem), problem.next_index, problem.scale
         now = self.times(problem.trials)[index]
         pays, may_pay = False, state.pays(self._least_cost(problem))
-        costs = self._measurement_costs(problem)
         for explores in (True, False) if may_pay else (False,):
             pending = self._measured(problem)
             search, feasibility, is_any_feasible = self._search(problem, index, pending, explores)
@@ -335,7 +324,7 @@ class CostlyFeedback(CostedMethod):
             choice = found.choose(now, beta)
             point = found.optima.point[[choice.key]]
             (row,) = problem.space.decode(point)
-            (cost,) = costs([row])
+            (cost,) = self.trial_costs.expected(problem, [row])
             if pays := state.pays(cost):
                 break
         rule = self.rule or default_rule(self.forgetting is not None)
@@ -402,12 +391,6 @@ class CostlyFeedback(CostedMethod):
         rows = problem.space.decode(search.upper_confidence_bound(0.0).point)
         return self.ranked(problem, rows, [None] * len(rows))
 
-    def reserved(self, problem: Problem, initial: bool) -> list[float]:
-        """Return the expected costs of undelivered decisions, zero without a measurement."""
-        batch = [pending for pending in problem.pending if pending.trial_index is None]
-        costs = self._measurement_costs(problem)([other.parameters for other in batch])
-        return [(cost or 0.0) * other.measure for cost, other in zip(costs, batch, strict=True)]
-
     def _too_expensive(self, state: BudgetState, cost: float | None) -> str:
         """Return the reason, as a phrase, why a measurement is not affordable."""
         limit = f"what is left of the budget, {max(state.remaining or 0.0, 0.0):g} of "
@@ -416,8 +399,12 @@ class CostlyFeedback(CostedMethod):
             limit = f"max_trial_cost={self.max_trial_cost:g}"
         if cost is None:
             return f"{limit} does not pay for a measurement"
-        price = f"costs {cost:g}" if self.cost_metric is None else f"is expected to cost {cost:.3g}"
-        where = "" if isinstance(self.searched_cost, float) else " at these values"
+        price = (
+            f"costs {cost:g}"
+            if self.trial_costs.metric is None
+            else f"is expected to cost {cost:.3g}"
+        )
+        where = "" if isinstance(self.trial_costs.searched, float) else " at these values"
         return f"{limit} does not pay for a measurement, which {price}{where}"
 
     def _measured(self, problem: Problem) -> Tensor | None:
@@ -480,3 +467,26 @@ class CostlyFeedback(CostedMethod):
             return threshold - feasibility.log_probability(X).exp()
 
         return replace(search, counted=counted, shortfall=shortfall), feasibility, is_any_feasible
+
+
+@dataclass(frozen=True)
+class MeasurementCosts(DeclaredOrLearned):
+    """Costs of measurements, of trials that may go without."""
+
+    def expected(self, problem: Problem, rows: Sequence[Row]) -> list[float | None]:
+        """Return the expected costs of measurements; None before the first report of a cost."""
+        if self.metric is None:
+            return [cost_of(self.searched, row) for row in rows]
+        try:
+            return super().expected(problem, rows)
+        except NothingToLearnFrom:
+            return [None] * len(rows)
+
+    def reserved(self, problem: Problem, initial: bool) -> list[float]:
+        """Return the expected costs of undelivered decisions, zero without a measurement."""
+        batch = [pending for pending in problem.pending if pending.trial_index is None]
+        costs = self.expected(problem, [other.parameters for other in batch])
+        return [(cost or 0.0) * other.measure for cost, other in zip(costs, batch, strict=True)]
+
+    def largest(self, problem: Problem) -> None:
+        """Return no limit: trials without an affordable measurement are not measured."""

@@ -12,7 +12,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from typing import Any, ClassVar, TypeGuard
@@ -27,6 +27,8 @@ from ax_costaware.argument_checks import integer_at_least, set_fields
 from ax_costaware.core.account import BudgetState
 from ax_costaware.core.history import PastTrial, blaming
 from ax_costaware.core.problem import Array, Decision, Problem, Stop
+from ax_costaware.core.traits import Groups, Traits
+from ax_costaware.core.trial_costs import TrialCosts
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.laws import CellConditional
 from ax_costaware.methods.averages import AverageQueries, ChosenQuery, Region
@@ -53,8 +55,6 @@ class TreeSearch(AverageQueries):
 
     are_cells: ClassVar[bool] = True
 
-    label: ClassVar[str] = "ResolutionTree"
-
     max_level: int = field(kw_only=False)
     """The finest level, at least 1; the root, the whole space, is level 0."""
 
@@ -74,7 +74,6 @@ class TreeSearch(AverageQueries):
     attached trial."""
 
     def __post_init__(self) -> None:
-        self.check_costs_of(TreeSearch, "costs, by the level,", "trial_costs")
         integer_at_least(self.max_level, 1, "max_level")
         by_default = self.initial_trials is None
         if by_default:
@@ -101,6 +100,18 @@ class TreeSearch(AverageQueries):
             raise InputError(f"noise={self.noise!r}: expected numbers > 0.")
         if by_default:
             set_fields(self, initial_trials=1 + self.tree.num_children)
+
+    @property
+    def traits(self) -> Traits:
+        """Spending is shown by the level, from coarse to fine."""
+        levels = tuple(f"level {level}" for level in range(self.max_level + 1))
+        groups = Groups(levels, lambda row: f"level {row[LEVEL]}")
+        return replace(super().traits, label="ResolutionTree", groups=groups)
+
+    @property
+    def trial_costs(self) -> CellCosts:
+        """Costs of cells by their level."""
+        return CellCosts(self)
 
     @cached_property
     def tree(self) -> ResolutionTree:
@@ -163,37 +174,16 @@ class TreeSearch(AverageQueries):
         cell = self.cell_of(parameters)
         return np.array(self.tree.centre(cell)), np.array(self.tree.half_widths(cell.level))
 
-    def cost_at(self, parameters: Row) -> float:
-        """Return the cost of measuring a cell, given its parameters.
-
-        Raises:
-            InputError: If it is no cell of the tree.
-        """
-        return self.tree.cost(self.cell_of(parameters).level)
-
     def cell_costs(self, cells: Iterable[Cell]) -> list[float]:
         """Return the costs of measuring cells, by ``cost_at``.
 
         Raises:
             InputError: If a subclass's own ``cost_at`` gives no finite number > 0.
         """
-        if type(self).cost_at is TreeSearch.cost_at:
+        if not self.has_own_cost:
             return [self.tree.cost(cell.level) for cell in cells]
-        return [self._own_cost(self.parameters_of(cell)) for cell in cells]
-
-    def largest_cost(self, problem: Problem, initial: bool) -> float:
-        """Return the largest cost of a cell, over at most ``_MOST_CELLS`` of each level."""
-        levels = range(self.max_level + 1)
-        cells = (islice(_cells(self.tree, level), _MOST_CELLS) for level in levels)
-        return max(self.cell_costs(itertools.chain.from_iterable(cells)))
-
-    def group_of(self, parameters: Row) -> str:
-        """Return the group of a trial: its level."""
-        return f"level {parameters[LEVEL]}"
-
-    def groups(self) -> list[str]:
-        """Return the levels, from coarse to fine."""
-        return [f"level {level}" for level in range(self.max_level + 1)]
+        own: Any = self.trial_costs.searched
+        return [own(self.parameters_of(cell)) for cell in cells]
 
     def check(self, problem: Problem) -> None:
         """Refuse parameters other than the level and those of a point, and trials of no cell."""
@@ -361,6 +351,28 @@ class TreeSearch(AverageQueries):
         value = float(score[position]) / costs[position]
         details = {"level": cell.level, "cell": list(cell.index), "value": value}
         return Optimum(region.starts[position], float(nats[position])), why, details
+
+
+@dataclass(frozen=True)
+class CellCosts(TrialCosts):
+    """Costs of the cells of a resolution tree."""
+
+    method: TreeSearch
+    """The method."""
+
+    def at(self, parameters: Row) -> float:
+        """Return the cost of measuring a cell, given its parameters.
+
+        Raises:
+            InputError: If it is no cell of the tree.
+        """
+        return self.method.tree.cost(self.method.cell_of(parameters).level)
+
+    def largest(self, problem: Problem) -> float:
+        """Return the largest cost of a cell, over at most ``_MOST_CELLS`` of each level."""
+        tree = self.method.tree
+        cells = (islice(_cells(tree, level), _MOST_CELLS) for level in range(tree.max_level + 1))
+        return max(self.method.cell_costs(itertools.chain.from_iterable(cells)))
 
 
 def _is_plain(parameter: Parameter) -> TypeGuard[Range]:

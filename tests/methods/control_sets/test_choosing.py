@@ -10,6 +10,7 @@ import pytest
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Decision, Pending, Problem, Stop
 from ax_costaware.core.simulation import Simulation
+from ax_costaware.core.traits import CONTROL_SET
 from ax_costaware.exceptions import InputError
 from ax_costaware.laws.joint import JointEmpirical
 from ax_costaware.laws.marginals import Empirical, Uniform
@@ -20,7 +21,6 @@ from ax_costaware.methods import (
     UnknownCosts,
 )
 from ax_costaware.methods.control_sets import ControlSets, choosing
-from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.values import ControlSetValues
 from tests.methods.control_sets.toy import (
     CONTROL_SETS,

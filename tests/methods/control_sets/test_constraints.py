@@ -15,6 +15,7 @@ from ax_costaware.acquisition.feasibility import OutcomeConstraint
 from ax_costaware.core.decision import next_trial
 from ax_costaware.core.problem import Decision, Pending, Stop, reproducible
 from ax_costaware.core.simulation import Outcome, Simulation, simulate
+from ax_costaware.core.traits import CONTROL_SET
 from ax_costaware.costs.switching_cost import SwitchingCost
 from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.methods import (
@@ -26,7 +27,6 @@ from ax_costaware.methods import (
     UnknownCosts,
 )
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.values import ControlSetValues
 from ax_costaware.methods.stopping import IN_A_ROW
 from ax_costaware.space.parameters import Row

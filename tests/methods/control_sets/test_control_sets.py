@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from ax_costaware.core.history import PastTrial
-from ax_costaware.core.method import NO_LIMIT
 from ax_costaware.core.problem import Pending, Problem
 from ax_costaware.core.simulation import Simulation
+from ax_costaware.core.traits import CONTROL_SET
+from ax_costaware.core.trial_costs import NO_LIMIT
 from ax_costaware.costs.control_set import ControlSet
 from ax_costaware.exceptions import InputError
 from ax_costaware.laws.marginals import Uniform
 from ax_costaware.methods import ExploreThenCommit, UnknownCosts
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.space.parameters import Choice, Range
 from ax_costaware.space.space import Space
 from tests.methods.control_sets.toy import SPACE
@@ -194,7 +194,7 @@ def test_a_batch_of_the_certain_size_is_always_paid(
         return
     method = ControlSets(sets, {}, budget=budget, initial_trials=0)
     problem = problem_of(method)
-    count = method.num_payable(problem, initial=False)
+    count = method.trial_costs.num_payable(problem, initial=False)
     assert count >= 1
     for _ in range(count):
         state = method.budget_state(problem)
@@ -218,7 +218,7 @@ def test_a_batch_of_learned_costs_is_paid_as_expected(budget: float) -> None:
     reported = [("x1", 1.0), ("x1+x2", 1.5), ("x1+x2", 2.5), ("x1+x2+x3", 3.0)]
     problem = problem_of(method, paid(reported))
     assert method.budget_state(problem).remaining == budget - 8.0
-    count = method.num_payable(problem, initial=False)
+    count = method.trial_costs.num_payable(problem, initial=False)
     assert count >= 1
     for choices in itertools.product(range(3), repeat=min(count, 7) - 1):
         left = budget - 8.0
@@ -231,10 +231,12 @@ def test_a_batch_of_learned_costs_is_paid_as_expected(budget: float) -> None:
 def test_a_batch_has_no_limit_without_a_budget_or_a_cost() -> None:
     """One trial at least: that nothing can be paid is said when a trial is asked for."""
     method = ControlSets(CONTROL_SETS, MARGINALS)
-    assert method.num_payable(problem_of(method), initial=True) == NO_LIMIT
+    assert method.trial_costs.num_payable(problem_of(method), initial=True) == NO_LIMIT
     unknown = ControlSets((ControlSet(["x1"]),), {}, budget=5.0, rule=UnknownCosts())
-    assert unknown.num_payable(problem_of(unknown), initial=True) == NO_LIMIT
-    assert unknown.num_payable(problem_of(unknown, paid([("x1", 5.0)])), initial=True) == 1
+    assert unknown.trial_costs.num_payable(problem_of(unknown), initial=True) == NO_LIMIT
+    assert (
+        unknown.trial_costs.num_payable(problem_of(unknown, paid([("x1", 5.0)])), initial=True) == 1
+    )
 
 
 class OwnLaw(Uniform):

@@ -15,6 +15,7 @@ from ax_costaware.acquisition.feasibility import OutcomeConstraint
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Decision, Pending, Problem, Stop
 from ax_costaware.core.simulation import Outcome, Simulation
+from ax_costaware.core.traits import CONTROL_SET
 from ax_costaware.costs import AffineCost, ControlSet, Cost, ProductCost, SwitchingCost, TableCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.laws import Uniform
@@ -25,7 +26,6 @@ from ax_costaware.methods import (
     UnknownCosts,
 )
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.values import ControlSetValues
 from ax_costaware.space.parameters import Choice, Range, Row
 from ax_costaware.space.space import Space
@@ -256,10 +256,12 @@ def test_a_batch_of_the_certain_size_is_paid() -> None:
     method, problem = method_of(simulation), simulation.problem()
     left = method.budget_state(problem).remaining
     assert left is not None
-    count = method.num_payable(problem, initial=False)
+    count = method.trial_costs.num_payable(problem, initial=False)
     assert count == 1 + math.floor((left - 0.9) / 4.5)
     capped = replace(method, max_trial_cost=2.0)
-    assert capped.num_payable(problem, initial=False) == 1 + math.floor((left - 0.9) / 2.0)
+    assert capped.trial_costs.num_payable(problem, initial=False) == 1 + math.floor(
+        (left - 0.9) / 2.0
+    )
     reserved = 0.0
     for initial in (True, False):
         rows = [{CONTROL_SET: "x1+x2+x3", "x1": 0.5, "x2": 0.5, "x3": x3} for x3 in (0.2, 0.9)]

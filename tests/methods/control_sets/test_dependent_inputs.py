@@ -12,6 +12,7 @@ from ax_costaware.core.history import PastTrial
 from ax_costaware.core.model import FixedHyperparameters
 from ax_costaware.core.problem import Problem
 from ax_costaware.core.simulation import Simulation
+from ax_costaware.core.traits import CONTROL_SET
 from ax_costaware.costs import ControlSet
 from ax_costaware.exceptions import InputError
 from ax_costaware.laws import (
@@ -23,7 +24,6 @@ from ax_costaware.laws import (
     Uniform,
 )
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.learned import learned_from, realized_inputs
 from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.space.parameters import Choice, Range

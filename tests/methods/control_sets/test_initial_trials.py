@@ -9,12 +9,12 @@ from scipy.stats import kstest
 
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Decision, Problem, Stop
+from ax_costaware.core.traits import CONTROL_SET
 from ax_costaware.costs.control_set import ControlSet
 from ax_costaware.exceptions import InputError
 from ax_costaware.laws import Marginal
 from ax_costaware.laws.marginals import Uniform
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.space.parameters import Choice, Range
 from ax_costaware.space.space import Space
 

@@ -9,6 +9,7 @@ import torch
 
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Problem
+from ax_costaware.core.traits import CONTROL_SET
 from ax_costaware.costs import (
     AffineCost,
     ControlSet,
@@ -19,7 +20,6 @@ from ax_costaware.costs import (
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import UnknownCosts
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.learned import (
     ExpectedCosts,
     check_reported_costs,

@@ -12,12 +12,12 @@ from ax_costaware.core.history import PastTrial
 from ax_costaware.core.model import FixedHyperparameters
 from ax_costaware.core.problem import Problem
 from ax_costaware.core.simulation import Simulation
+from ax_costaware.core.traits import CONTROL_SET
 from ax_costaware.costs.control_set import ControlSet
 from ax_costaware.laws import Marginal
 from ax_costaware.laws.marginals import Discrete, Empirical, TruncatedNormal
 from ax_costaware.laws.nodes import ProductNodes
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.space.parameters import Choice, Range
 from ax_costaware.space.space import Space

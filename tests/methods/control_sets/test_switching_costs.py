@@ -12,12 +12,12 @@ from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Decision, Stop
 from ax_costaware.core.simulation import Simulation
 from ax_costaware.core.switching import switching_cost
+from ax_costaware.core.traits import CONTROL_SET
 from ax_costaware.costs.control_set import ControlSet
 from ax_costaware.costs.switching_cost import SwitchingCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import LargestValuePerCost
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.learned import costs_to_learn_from
 from ax_costaware.space.parameters import Choice, Range
 from ax_costaware.space.space import Space

@@ -13,11 +13,11 @@ from typing import Any
 from ax_costaware.core.model import FixedHyperparameters
 from ax_costaware.core.problem import Decision
 from ax_costaware.core.simulation import Outcome, Simulation, simulate
+from ax_costaware.core.traits import CONTROL_SET
 from ax_costaware.costs.control_set import ControlSet
 from ax_costaware.laws.marginals import Marginal, Uniform
 from ax_costaware.methods import ControlSetChoice, ControlSetHistory, ControlSetRule, EvaluateBounds
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.space.parameters import Choice, Range, Row
 from ax_costaware.space.space import Space
 

@@ -131,7 +131,7 @@ def test_costs_at_a_parameterization() -> None:
     assert CostAware(2).cost_at({}) == 2.0
     assert CostAware(AffineCost({"x": 2.0})).cost_at({"x": 3, "y": "a"}) == 6.0
     assert CostAware(lambda x: np.float32(x["x"])).cost_at({"x": 1.5}) == 1.5
-    assert CostAware("hours").cost_metric == "hours"
+    assert CostAware("hours").trial_costs.metric == "hours"
     assert CostAware("hours").cost_at({}) is None
     with pytest.raises(InputError, match=r"cost=AffineCost.* at {'x': -1.0}"):
         CostAware(AffineCost({"x": 2.0})).cost_at({"x": -1.0})
@@ -152,7 +152,7 @@ def designs(method: CostAware) -> list[float]:
             break
         x = float(decision.parameters["x"] or 0.0)
         costs.append(100.0**x)
-        simulation.tell(decision, Outcome(x, costs[-1] if method.cost_metric else None))
+        simulation.tell(decision, Outcome(x, costs[-1] if method.trial_costs.metric else None))
     return costs
 
 

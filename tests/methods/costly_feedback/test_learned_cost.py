@@ -15,7 +15,7 @@ from ax_costaware.costs import CostModel, CostOfTrial
 from ax_costaware.costs.cost_model import ANY_TRIAL
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.costed import NothingToLearnFrom
-from ax_costaware.methods.costly_feedback import CostlyFeedback
+from ax_costaware.methods.costly_feedback import CostlyFeedback, MeasurementCosts
 from ax_costaware.methods.costly_feedback.rules import BernoulliRule, FullFeedback
 from ax_costaware.models.log_normal_cost import LogNormalCostModel
 from ax_costaware.space.parameters import Range
@@ -92,12 +92,12 @@ def test_a_skipped_trial_is_no_data_of_the_cost_model(cost: float | None) -> Non
     simulation = simulation_of(rule=BernoulliRule(0.0), budget=100.0)
     for _ in range(3):
         step(simulation)
-    before = simulation.method.trial_costs(simulation.problem())
+    before = simulation.method.trial_costs.model(simulation.problem())
     decision = step(simulation)
     assert not decision.extra["measure"]
     last = replace(simulation.trials[-1], reported_cost=cost)
     simulation.trials[-1] = last
-    after = simulation.method.trial_costs(simulation.problem())
+    after = simulation.method.trial_costs.model(simulation.problem())
     assert before is not None
     assert after is not None
     X = SPACE.sobol_points(5, 0)
@@ -106,7 +106,7 @@ def test_a_skipped_trial_is_no_data_of_the_cost_model(cost: float | None) -> Non
     assert isinstance(simulation.ask(), Decision)
     # Nor if it fails, for it was not to be measured.
     simulation.trials[-1] = replace(last, status="FAILED", reported_cost=cost or None)
-    failed = simulation.method.trial_costs(simulation.problem())
+    failed = simulation.method.trial_costs.model(simulation.problem())
     assert failed is not None
     assert failed.log_cost(X).tolist() == before.log_cost(X).tolist()
 
@@ -175,15 +175,24 @@ def test_a_measured_trial_without_its_cost_is_refused() -> None:
 def test_nothing_to_learn_from() -> None:
     simulation = simulation_of()
     with pytest.raises(NothingToLearnFrom, match="no trial has reported its cost yet"):
-        simulation.method.trial_costs(simulation.problem())
+        simulation.method.trial_costs.model(simulation.problem())
 
 
 @dataclass(frozen=True)
 class Surcharged(CostlyFeedback):
     """Learned costs of which every measurement is expected to cost as much more."""
 
-    def trial_costs(self, problem: Problem) -> CostModel:
-        learned = super().trial_costs(problem)
+    @property
+    def trial_costs(self) -> SurchargedCosts:
+        return SurchargedCosts.of(self)
+
+
+class SurchargedCosts(MeasurementCosts):
+    """As much more than is learned."""
+
+    def model(self, problem: Problem) -> CostModel:
+        learned = super().model(problem)
+        assert learned is not None
         return CostOfTrial(lambda X: 100.0 + learned.log_cost(X).exp(), ANY_TRIAL)
 
 
@@ -211,16 +220,10 @@ def test_the_learned_cost_of_a_subclass_decides_and_is_recorded_and_reserved() -
     assert "is expected to cost 10" in decision.why
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: Heated(cost="seconds"), r"Heated\.cost_at: .* reads costs from cost='seconds'"),
-        (lambda: Surcharged(), r"Surcharged\.trial_costs: expected that of CostedMethod"),
-    ],
-)
-def test_the_cost_of_a_subclass_that_nothing_reads_is_refused(make: Any, message: str) -> None:
+def test_the_cost_of_a_subclass_that_nothing_reads_is_refused() -> None:
+    message = r"Heated\.cost_at: .* reads costs from cost='seconds'"
     with pytest.raises(InputError, match=message):
-        make()
+        Heated(cost="seconds")
 
 
 def test_a_function_is_a_declared_cost() -> None:

@@ -1,0 +1,91 @@
+"""Traits of a method: what the loop, the bridge to Ax and the pictures must know of its trials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+from ax_costaware.costs import ControlSet
+from ax_costaware.space.parameters import Parameter, Row
+
+CONTROL_SET = "control_set"
+"""Name of the string choice parameter for the control set of a trial."""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Groups of trials in pictures of spending."""
+
+    names: tuple[str, ...]
+    """All groups, in the order in which they are shown."""
+
+    of: Callable[[Row], str]
+    """Group of a trial, given its parameterization."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traits:
+    """What is different about the trials of a method.
+
+    The defaults are for trials that set every parameter and are all measured, of which the best one
+    is deployed.
+    """
+
+    label: str = "Method"
+    """Name of the strategy, and of the generation node that has the model."""
+
+    reads: tuple[str, ...] = ()
+    """Metrics that decisions need, besides the objective, constrained outcomes and a learned
+    cost."""
+
+    refuses_constraints: str | None = "it does not look at other outcomes"
+    """Reason why outcome constraints are refused, or None if they are supported."""
+
+    should_stop_unsupported: str | None = None
+    """Reason why ``should_stop`` does not apply, or None."""
+
+    measures_points: bool = True
+    """True if trials observe the objective at a point, False if they observe an average."""
+
+    may_skip: bool = False
+    """True if a trial may skip its measurement, and is then free."""
+
+    may_repeat: bool = False
+    """True if a parameterization may be asked for while a trial at it is pending. A trial with
+    uncontrolled inputs is no exact repeat, so it always may."""
+
+    repeats_design: bool = False
+    """True if the quasi-random design may repeat points of a space without real parameters."""
+
+    control_sets: tuple[ControlSet, ...] = ()
+    """The control sets to choose from; none if a trial sets every parameter."""
+
+    hidden: tuple[str, ...] = ()
+    """Names of parameters that are no input of the model."""
+
+    latent: Mapping[str, Parameter] = field(default_factory=dict)
+    """Parameters of the latent points to deploy, by name; empty if trials are deployed."""
+
+    progress: tuple[str, ...] = ()
+    """Parameters of which one may be the step of learning curves; none to ignore curves."""
+
+    winsorize_iqr: float = 10.0
+    """Clip bad outliers at this many interquartile ranges, see ``winsorized``."""
+
+    risk_aversion: float = 0.0
+    """Rank points for deployment by ``mean - risk_aversion * standard_deviation``."""
+
+    groups: Groups | None = None
+    """Groups of trials in pictures of spending; None for no groups."""
+
+    warnings: tuple[str, ...] = ()
+    """Warnings about the settings, as sentences."""
+
+    def progress_parameter(self, ranges: Collection[str]) -> str | None:
+        """Return the parameter that is the step of learning curves, or None to ignore curves.
+
+        Args:
+            ranges: Names of the range parameters; several of ``progress`` give none.
+        """
+        found = [name for name in self.progress if name in ranges]
+        return found[0] if len(found) == 1 else None
