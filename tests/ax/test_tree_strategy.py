@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from ax.api.client import Client
@@ -15,6 +16,7 @@ from ax.exceptions.core import (
     UnsupportedError,
     UserInputError,
 )
+from scipy.stats import norm
 
 from ax_costaware import (
     complete_trial,
@@ -221,9 +223,45 @@ def test_no_initial_design() -> None:
     assert record(client, 1)["phase"] == "rule"
 
 
+@pytest.mark.parametrize("minimize", [False, True])
+def test_from_the_prior(minimize: bool) -> None:
+    """CMETS as published: the first cell, too, has the most information per cost."""
+    client = make_client(minimize, initial_trials=0, keep_siblings=False, num_samples=512)
+    ((_, arm),) = client.get_next_trials(max_trials=1).items()
+    # Independent: maxima of samples on a grid, and variances of averages by quadrature.
+    side = (np.arange(24) + 0.5) / 24
+    K = np.exp(-((side[:, None] - side) ** 2) / (2 * 0.2**2))
+    root = np.linalg.cholesky(K + 1e-9 * np.eye(24))
+    draws = np.random.default_rng(0).standard_normal((512, 24, 24))
+    best = np.array([(root @ draw @ root.T).max() for draw in draws])
+    values = []
+    for part, cost in ((slice(0, 24), 0.5), (slice(0, 12), 1.0)):
+        gamma = best / K[part, part].mean()  # the variance is a product of two columns
+        nats = gamma * norm.pdf(gamma) / (2 * norm.cdf(gamma)) - norm.logcdf(gamma)
+        values.append(float(nats.mean()) / cost)
+    assert abs(values[0] - values[1]) > 0.2 * max(values)
+    assert arm["level"] == int(values[1] > values[0])
+    decision = record(client, 0)["decision"]
+    assert decision["value"] == pytest.approx(max(values), rel=0.1)
+    assert (decision["mean"], decision["active"]) == (pytest.approx(0.0, abs=1e-6), 5)
+
+
+def test_as_published_siblings_are_no_leaves() -> None:
+    client = make_client(initial_trials=0, keep_siblings=False)
+    arms = run_trials(client, 6)
+    method, _ = now(client)
+    cells = [method.cell_of(arm) for arm in arms]
+    for i in range(6):
+        leaves, active = method.tree.published(cells[:i])
+        decision = record(client, i)["decision"]
+        assert (decision["leaves"], decision["active"]) == (len(leaves), len(active))
+        assert cells[i] in active
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"keep_siblings": 1}, "keep_siblings=1"),
         ({"max_level": 0}, "max_level=0: expected an integer >= 1"),
         ({"max_level": 99}, "max_level=99: expected at most"),
         ({"splits": 1}, "splits="),

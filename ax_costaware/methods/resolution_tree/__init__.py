@@ -23,7 +23,7 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from torch import Tensor
 
 from ax_costaware.acquisition.optimize import Optimum
-from ax_costaware.argument_checks import integer_at_least, set_fields
+from ax_costaware.argument_checks import boolean, check_fields, integer_at_least, set_fields
 from ax_costaware.core.account import BudgetState
 from ax_costaware.core.history import PastTrial, blaming
 from ax_costaware.core.problem import Array, Decision, Problem, Stop
@@ -38,6 +38,9 @@ from ax_costaware.space.parameters import Parameter, Range, Row
 
 LEVEL = "level"
 """Name of the integer parameter for the level of a cell in a resolution tree."""
+
+_UNINFORMATIVE = 1e12
+"""Noise variance, in prior variances, of an outcome that says nothing."""
 
 _MOST_CELLS = 1024
 """Cells of one level whose costs are computed."""
@@ -68,10 +71,15 @@ class TreeSearch(AverageQueries):
     """Standard deviation of the noise of a measurement, one for each level or one for all; None:
     fitted, or that of ``hyperparameters``. Reported standard errors of outcomes replace it."""
 
+    keep_siblings: bool = True
+    """Keep the siblings of a measured cell as leaves, so that leaves always partition the space.
+    False: Algorithm 1 as printed, in which their parts are no candidates before they themselves
+    were measured."""
+
     initial_trials: int | None = None  # type: ignore[assignment]
     """Cells that are measured before the model decides, the coarsest first. None: the whole space
     and the cells of level 1. With 0 the model decides from the first outcome on, also that of an
-    attached trial."""
+    attached trial, and with given ``hyperparameters`` from the prior on."""
 
     def __post_init__(self) -> None:
         integer_at_least(self.max_level, 1, "max_level")
@@ -89,6 +97,7 @@ class TreeSearch(AverageQueries):
                 raise InputError(
                     f"target_parameters has the name {LEVEL!r}, which is that of the level."
                 )
+        check_fields(self, keep_siblings=boolean)
         for name in ("splits", "costs", "noise"):
             value = getattr(self, name)
             if hasattr(value, "tolist"):
@@ -245,6 +254,8 @@ class TreeSearch(AverageQueries):
                 f"fixed parameters {dict(problem.fixed)}: the initial cells are given. Attach the "
                 "trial instead, or fix parameters once the model decides."
             )
+        if self._starts_from_prior(problem):
+            return self.decide(self._without_data(problem))
         state = self.budget_state(problem, initial=True)
 
         def is_paid(cell: Cell) -> bool:
@@ -280,6 +291,22 @@ class TreeSearch(AverageQueries):
             details={"level": cell.level, "cell": list(cell.index)},
         )
 
+    def _starts_from_prior(self, problem: Problem) -> bool:
+        no_design = self.initial_trials == 0 and self.hyperparameters is not None
+        return no_design and not problem.constraints and not any(True for _ in self._begun(problem))
+
+    def _without_data(self, problem: Problem) -> Problem:
+        """Return a problem whose model is the prior: its one outcome says nothing."""
+        options, given = self.current_model(problem), self.hyperparameters
+        assert given is not None
+        scale = options.scale_of(problem.space.bounds.new_zeros(0), problem.minimize)
+        noise = {"noise": lambda A: torch.full_like(A[..., 0], given.noise_variance)}
+        options = replace(options, options={**noise, **options.options}).on(scale)
+        A = problem.space.encode([self.parameters_of(self.tree.root)])
+        nothing, unknown = A.new_zeros(1), A.new_full((1,), _UNINFORMATIVE)
+        model = options.fitted(A, nothing, problem.space.bounds, unknown)
+        return replace(problem, fit=lambda: model, find_scale=lambda: scale)
+
     def _begun(self, problem: Problem) -> Iterator[Cell]:
         """Return the cells of all trials that are not excluded, and of undelivered decisions."""
         rows = [trial.inputs for trial in problem.trials if not trial.is_excluded]
@@ -297,6 +324,10 @@ class TreeSearch(AverageQueries):
         measured += [self.cell_of(row) for row in problem.earlier_in_batch]
         leaves = tree.leaves(measured)
         every = tree.with_children(leaves)
+        if not self.keep_siblings:
+            of_paper = tree.published(measured)
+            # All cells of the finest level may have been measured: they are measured again.
+            leaves, every = of_paper if of_paper[1] else (leaves, every)
         active = [c for c in every if not fixed or fixed.items() <= self.parameters_of(c).items()]
         if not active:
             raise InputError(

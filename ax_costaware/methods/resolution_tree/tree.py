@@ -4,7 +4,8 @@ Zhang et al. 2024, "Indirect Query Bayesian Optimization with Integrated Feedbac
 Algorithm 1 (CMETS). A measurement of a cell of level ``l`` observes its mean. The children of the
 cell, at level ``l + 1``, are a finer partition of it. Candidates are the leaves of the tree and
 their children; the one of most information per cost is measured and split. Algorithm 1 as printed
-drops the siblings of a measured child; here they stay, so that the leaves always partition the box.
+takes the siblings of a measured child off the leaves: they remain candidates, but not their
+children. ``published`` does that; in ``leaves`` they stay, and the leaves partition the box.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import islice, product
 from numbers import Integral
 from operator import attrgetter
 from typing import Any
@@ -242,6 +243,21 @@ class ResolutionTree:
             split.update(self.ancestors(cell))
         leaves = {child for cell in split for child in self._children(cell)} - split
         return tuple(sorted(leaves or {self.root}, key=_PLACE))
+
+    def published(self, measured: Iterable[Cell] = ()) -> tuple[tuple[Cell, ...], tuple[Cell, ...]]:
+        """Return the leaves and the active cells of Algorithm 1 as printed, sorted.
+
+        Args:
+            measured: Measured cells in their order.
+        """
+        leaves, expansions = {self.root}, {*self._children(self.root)}
+        for cell in measured:
+            self._check(cell)
+            leaves -= {*islice(self.ancestors(cell), 1)} if cell in expansions else {cell}
+            expansions -= {cell}
+            leaves |= {*self._children(cell)}
+            expansions |= {child for leaf in leaves for child in self._children(leaf)}
+        return tuple(sorted(leaves, key=_PLACE)), tuple(sorted(leaves | expansions, key=_PLACE))
 
     def active(self, measured: Iterable[Cell] = ()) -> tuple[Cell, ...]:
         """Return the cells that may be measured next: the leaves and their children, sorted."""

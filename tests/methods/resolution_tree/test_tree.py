@@ -137,6 +137,38 @@ def test_measuring_a_leaf_a_child_and_below() -> None:
     assert TREE.leaves([below]) == TREE.leaves([root, children[1], below])
 
 
+@given(st.data())
+@settings(deadline=None, max_examples=100)
+def test_published_cells_are_those_of_algorithm_1(data: st.DataObject) -> None:
+    """Line by line."""
+    tree = data.draw(trees())
+    L, L_next = {tree.root}, set(tree.children(tree.root))
+    measured: list[Cell] = []
+    for _ in range(data.draw(st.integers(1, 6))):
+        assert tree.published(measured) == (tuple(sorted(L)), tuple(sorted(L | L_next)))
+        if not L | L_next:
+            return
+        a = data.draw(st.sampled_from(sorted(L | L_next)))
+        if a in L_next:
+            (parent,) = [*tree.ancestors(a)][:1]
+            L = L - {parent} | set(tree.children(a))
+            L_next = L_next - {a}
+        else:
+            L = L - {a} | set(tree.children(a))
+        for i in L:
+            L_next |= set(tree.children(i))
+        measured.append(a)
+
+
+def test_siblings() -> None:
+    """As printed they stay candidates, and their children come once they were measured."""
+    children = TREE.children(TREE.root)
+    leaves, active = TREE.published([children[1]])
+    assert leaves == TREE.children(children[1])
+    below = {cell for leaf in leaves for cell in TREE.children(leaf)}
+    assert set(active) == {*children} - {children[1]} | {*leaves} | below
+
+
 def test_the_finest_level_stays() -> None:
     tree = ResolutionTree((0.0,), (1.0,), 1)
     fine = tree.children(tree.root)
