@@ -91,6 +91,8 @@ SETTINGS = ControlSets(
     rule=EpsilonSchedule.polynomial(1.0, 0.5),
     beta=TheoreticalBeta(norm_bound=1.0, noise_std=0.1),
     initial_control_sets=("x1", "x1+x2"),
+    initial_design="uniform",
+    affordable_only=False,
 )
 GITTINS = CostAware(
     AffineCost({"x1": 1e-12, "x2": 0.1}, fixed=0.3), budget=7, stop=ImprovementPerCostStop(0.5)

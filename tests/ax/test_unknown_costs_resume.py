@@ -24,6 +24,18 @@ CASES: dict[str, dict[str, Any]] = {
         "num_trials": 10,
         "stored": (2, 3, 6, 8),
     },
+    # The settings of the papers.
+    "published": {
+        "rule": UnknownCosts.published(50, worst_value=-3.0, rounds=1, decays_with_budget=True),
+        "budget": 12.0,
+        "initial_control_sets": ["x1+x2+x3"],
+        "initial_design": "uniform",
+        "charge_initial": False,
+        "affordable_only": False,
+        "attached": 0,
+        "num_trials": 10,
+        "stored": (3, 6, 8),
+    },
     # A declared cost, values that the cost shows to depend on, and no budget.
     "partly known": {
         "control_sets": (ControlSet(["x1"], cost=0.4), *UNKNOWN_SETS[1:]),
@@ -65,7 +77,7 @@ def run_case(case: str, folder: Path) -> Run:
 def test_next_decisions_after_reload_are_the_same(
     tmp_path: Path, fresh_process: FreshProcess
 ) -> None:
-    """Of both cases, in a new process."""
+    """Of all cases, in a new process."""
     runs = {case: run_case(case, tmp_path) for case in CASES}
     by_rule = {
         case: [d for d in run.decisions if d["record"]["phase"] == "rule"]

@@ -32,7 +32,7 @@ from ax_costaware.argument_checks import (
     positive_number,
     set_fields,
 )
-from ax_costaware.core.account import control_sets_of
+from ax_costaware.core.account import BudgetState, control_sets_of
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.method import Method
 from ax_costaware.core.problem import Best, Decision, Problem, Stop, decision_seed
@@ -293,6 +293,12 @@ class ControlSets(Method):
         """Names of the control sets, in declared order."""
         return [control_set.name for control_set in self.control_sets]
 
+    def is_open(self, state: BudgetState, cost: float | None, initial: bool = False) -> bool:
+        """Return True if a trial of this cost may be chosen, whether or not it can be paid."""
+        if self.affordable_only or initial:
+            return state.pays(cost)
+        return cost is None or self.max_trial_cost is None or cost <= self.max_trial_cost
+
     def _warnings(self) -> tuple[str, ...]:
         """Return a warning if the rule explores more than the budget allows."""
         rule, budget = self.rule, self.budget
@@ -498,7 +504,8 @@ class ControlSetCosts(TrialCosts):
         open_sets = [
             (cost, max(cost or 0.0, largest))
             for name, cost, largest in zip(method.names, costs.averages, most, strict=True)
-            if state.pays(cost) and (not initial or name in method.initial_control_sets)
+            if method.is_open(state, cost, initial)
+            and (not initial or name in method.initial_control_sets)
         ]
         known = [cost for cost, _ in open_sets if cost is not None]
         if not known:
@@ -507,7 +514,7 @@ class ControlSetCosts(TrialCosts):
         largest_cost = max(cost for _, cost in open_sets) + change
         # After j trials at most j * largest_cost is spent, and the next must still fit.
         left = state.remaining or 0.0
-        last = min(known) + change if method.affordable_only else largest_cost
+        last = min(known) + change if method.affordable_only or initial else largest_cost
         return 1 + max(0, math.floor((left - last) / largest_cost + 1e-9))
 
 

@@ -211,11 +211,9 @@ def _open_sets(values: ControlSetValues, costs: Sequence[float | None]) -> list[
     affordable = [values.budget_state.pays(cost) for cost in costs]
     if not any(affordable):
         return affordable
-    if not method.affordable_only and not values.initial:
-        most = method.max_trial_cost
-        affordable = [most is None or cost is None or cost <= most for cost in costs]
+    open_sets = [method.is_open(values.budget_state, cost, values.initial) for cost in costs]
     allowed = allowed_sets(values.problem, method.control_sets)
-    able = [a and b for a, b in zip(allowed, affordable, strict=True)]
+    able = [a and b for a, b in zip(allowed, open_sets, strict=True)]
     if not any(able):
         limit = f"{values.budget_state.limit:g} that a trial may cost, by "
         limit += "max_trial_cost" if values.budget_state.is_capped else "what is left of the budget"

@@ -183,23 +183,25 @@ def test_a_reported_cost_replaces_the_expected_one() -> None:
 @given(
     st.lists(st.integers(1, 20), min_size=1, max_size=4, unique=True),
     st.integers(1, 120),
+    st.booleans(),
     st.randoms(use_true_random=False),
 )
 def test_a_batch_of_the_certain_size_is_always_paid(
-    costs: list[int], budget: int, random: object
+    costs: list[int], budget: int, affordable_only: bool, random: object
 ) -> None:
     """Whatever control sets are chosen; and one trial is always allowed, to say that none is."""
     sets = tuple(ControlSet([f"x{i}"], cost) for i, cost in enumerate(costs))
     if budget < min(costs):
         return
-    method = ControlSets(sets, {}, budget=budget, initial_trials=0)
+    method = ControlSets(sets, {}, budget=budget, initial_trials=0, affordable_only=affordable_only)
     problem = problem_of(method)
     count = method.trial_costs.num_payable(problem, initial=False)
     assert count >= 1
     for _ in range(count):
         state = method.budget_state(problem)
-        payable = [cost for cost in costs if state.pays(cost)]
+        payable = [cost for cost in costs if method.is_open(state, cost)]
         assert payable
+        assert affordable_only or count == 1 or all(map(state.pays, payable))
         cost = random.choice([max(payable), min(payable), *payable])  # type: ignore[attr-defined]
         row = dict.fromkeys(problem.space.parameters, 0.5) | {CONTROL_SET: f"x{costs.index(cost)}"}
         problem = replace(problem, pending=(*problem.pending, Pending(None, row)))
