@@ -32,8 +32,12 @@ COLORS = {
 
 
 def tables(problems: Sequence[str], methods: Collection[str]) -> None:
-    """Write and print everything that was run, over the seeds that all methods have finished."""
-    results: dict[str, Any] = {}
+    """Write and print everything that was run, over the seeds that all methods have finished.
+
+    Settings without runs on this machine stay as they were written before.
+    """
+    path = RESULTS / "indirect.json"
+    results: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     for hyperparameters in ("fixed", "fitted"):
         for problem in problems:
             setting = f"{problem}_{hyperparameters}"
@@ -56,16 +60,16 @@ def tables(problems: Sequence[str], methods: Collection[str]) -> None:
                 for method, curve in curves.items()
             }
             draw(setting, curves)
-            unit = "cost" if problem.startswith("tree") else "queries"
-            print(f"\n{setting}: regret after {levels} {unit}, {len(common)} seeds (mean ± 95 %)")
-            for method, row in results[setting].items():
-                cells = [
-                    f"{row[m]['mean'][i]:.3f}±{row[m]['interval'][i]:.3f}"
-                    for m in MEASURES
-                    for i in range(len(levels))
-                ]
-                print(f"  {method:17s}" + "  ".join(cells) + f"  {row['cpu_s']:.1f} CPU s")
-    path = RESULTS / "indirect.json"
+    for setting, rows in results.items():
+        unit = "cost" if setting.startswith("tree") else "queries"
+        for measure in MEASURES:
+            print(f"\n{setting}: {measure} regret (mean ± 95 %)")
+            for method, row in rows.items():
+                regret = zip(
+                    row["levels"], row[measure]["mean"], row[measure]["interval"], strict=True
+                )
+                cells = [f"{at:g} {unit}: {mean:.3f}±{half:.3f}" for at, mean, half in regret]
+                print(f"  {method:17s}{'  '.join(cells)}  {row['seeds']} seeds")
     path.write_text(json.dumps(results, indent=1) + "\n")
     print(f"\nwrote {path}")
 
