@@ -85,8 +85,8 @@ class Optimum(Generic[Values]):
     trial: int | None = None
     """Position of the observed trial that evaluated it; None if none did."""
 
-    is_restricted: bool = False
-    """True if a better point costs more than what is left."""
+    is_limited_by_budget: bool = False
+    """True if a better point costs more than what is left, or than ``max_trial_cost``."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -55,8 +55,8 @@ def assess_experiment(experiment: Experiment, method: CostAware, model: ModelOpt
     found: list[Assessment] = []
 
     def decide(problem: Problem) -> Decision | Stop:
-        found.append(assess(method, problem, method.rule or GittinsStop()))
-        return found[-1].answer
+        found.append(assess(method, problem, method.stop_rule or GittinsStop()))
+        return found[-1].decision_or_stop
 
     try:
         with reproducible(decision_seed(method.seed, problem.next_index)):

@@ -71,7 +71,7 @@ def check_cost(problem: Problem, cost: Declared) -> None:
     # A user's own cost was checked before the first trial.
     is_new = not any(trial.record for trial in problem.trials)
     if not isinstance(cost, Cost):
-        for row in looks(problem) if callable(cost) and is_new else ():
+        for row in center_and_corners(problem) if callable(cost) and is_new else ():
             cost_of(cost, row)
         return
     terms = cost.terms if isinstance(cost, SumCost) else (cost,)
@@ -135,7 +135,7 @@ def cost_range(problem: Problem, cost: Cost | CostOfRow) -> tuple[float, float]:
     """
     space = problem.space
     names = [str(name) for name in cost.parameters] if isinstance(cost, Cost) else None
-    rows = list(looks(problem, names))
+    rows = list(center_and_corners(problem, names))
     rows += space.decode(space.sobol_points(_RANGE_LOOKS, 0, problem.held))
     costs = [cost_of(cost, row) for row in rows]
     terms: tuple[object, ...] = cost.terms if isinstance(cost, SumCost) else (cost,)
@@ -166,7 +166,7 @@ def _check_own(problem: Problem, cost: Cost, own: Sequence[Cost]) -> None:
         cost: The whole cost.
         own: Its terms of such classes.
     """
-    space, rows = problem.space, list(looks(problem))
+    space, rows = problem.space, list(center_and_corners(problem))
     for term in own:
         if rows and all(space.parameters[str(name)].is_numeric for name in term.parameters):
             X = space.encode(rows)
@@ -185,7 +185,7 @@ def _check_own(problem: Problem, cost: Cost, own: Sequence[Cost]) -> None:
         cost_of(cost, row)
 
 
-def looks(problem: Problem, names: Iterable[str] | None = None) -> Iterator[Row]:
+def center_and_corners(problem: Problem, names: Iterable[str] | None = None) -> Iterator[Row]:
     """Yield the center of a space and its corners, or a sample of them, if they are valid.
 
     Args:

@@ -207,7 +207,9 @@ class MultiFidelity(PricedMethod):
         incumbent = search.incumbent()
         if not search.budget_state.pays(None):
             return self._stop(search, "the budget is used up")
-        best = search.best_f(incumbent.value) if search.is_feasible(incumbent) else None
+        best = (
+            search.best_f_with_pending(incumbent.value) if search.is_feasible(incumbent) else None
+        )
         acquisition = LogTargetImprovementPerCost(
             problem.model,
             target,
@@ -219,7 +221,7 @@ class MultiFidelity(PricedMethod):
         )
         try:
             with ignoring_line_search_failures():  # the logarithm falls steeply near trials
-                found = search.best(acquisition)
+                found = search.maximize_affordable(acquisition)
         except SpaceExhausted:
             return self._stop(search, SpaceExhausted.REASON)
         if found is None:

@@ -136,7 +136,7 @@ def should_stop(
         assessment = assess_experiment(session.experiment, method, model)
     except DataRequiredError as error:
         raise UserInputError(f"nothing to assess yet: {error}") from error
-    index, price = assessment.compared or (None, None)
+    index, price = assessment.index_and_price or (None, None)
     return StopAssessment(
         stop=assessment.stop,
         index=index,

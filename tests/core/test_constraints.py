@@ -353,7 +353,7 @@ def test_the_stopping_rule_is_of_feasible_trials() -> None:
     problem = ran(GITTINS).problem()
     for lmbda, stop in ((1e-4, False), (1.0, True)):
         method = CostAware(lambda row: 1.0 + float(row["x1"]), lmbda=lmbda, **FAST)
-        assessment = assess(method, problem, method.rule)
+        assessment = assess(method, problem, method.stop_rule)
         assert assessment.stop is stop
         assert assessment.is_feasible
         assert (

@@ -53,16 +53,16 @@ from ax_costaware.methods.averages.information import (
     Information,
     LatentUCB,
     information_of,
-    little_left,
     posterior,
+    stop_advice,
 )
 from ax_costaware.methods.averages.law import (
     DecodedConditional,
     checked_latent_parameters,
-    grown,
     latent_space,
     latent_transform,
     pairs_of,
+    with_pairs,
 )
 from ax_costaware.methods.stopping import NUM_AHEAD, at_price
 from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
@@ -224,7 +224,9 @@ class AverageQueries(Method):
         """
 
     @abstractmethod
-    def ahead(self, problem: Problem, region: Region, optima: Tensor) -> tuple[Tensor, Tensor]:
+    def later_queries(
+        self, problem: Problem, region: Region, optima: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Return the queries that later trials may ask, ``n x p``, and their costs, ``n``.
 
         Args:
@@ -247,7 +249,7 @@ class AverageQueries(Method):
     def decoded_law(self, problem: Problem) -> DecodedConditional:
         """Return the distribution of a point given a query, as learned so far."""
         names = self.query_names(problem.space.names)
-        law = grown(self.law, pairs_of(problem.pairs, self.target_names, names))
+        law = with_pairs(self.law, pairs_of(problem.pairs, self.target_names, names))
         return DecodedConditional(law, problem.space, names)
 
     def model(self, given: FixedHyperparameters | ModelOptions | None = None) -> ModelOptions:
@@ -312,7 +314,7 @@ class AverageQueries(Method):
                 fantasized,
                 optima[0],
                 optima[0].new_tensor([point for point, *_ in best]),
-                *self.ahead(problem, region, optima[0]),
+                *self.later_queries(problem, region, optima[0]),
                 NUM_AHEAD,
                 state.remaining,
                 seed,
@@ -336,7 +338,7 @@ class AverageQueries(Method):
         return Decision(
             parameters=row,
             why=(
-                f"{chosen_why}{little_left(chosen.value)} The answer is expected to be "
+                f"{chosen_why}{stop_advice(chosen.value)} The answer is expected to be "
                 f"{mean:.6g} with a standard deviation of {variance**0.5:.6g}, "
                 "before noise."
             ),

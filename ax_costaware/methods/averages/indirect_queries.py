@@ -47,7 +47,7 @@ from ax_costaware.methods.averages.information import (
     subject_of,
 )
 from ax_costaware.methods.averages.law import DecodedConditional, policy_indices, policy_key
-from ax_costaware.methods.costs import MOST_VALUES, check_cost, looks, named_cost
+from ax_costaware.methods.costs import MOST_VALUES, center_and_corners, check_cost, named_cost
 from ax_costaware.space.parameters import Choice, FreeParameter, Range, Row
 
 NUM_STARTS = 512
@@ -247,14 +247,16 @@ class IndirectQueries(AverageQueries):
         if state.limit is not None:
             starts = self._affordable(problem, starts, state.limit)
             if not len(starts):  # the cheapest query is at a corner
-                corners = problem.space.encode([*looks(problem)])
+                corners = problem.space.encode([*center_and_corners(problem)])
                 starts = self._affordable(problem, corners[law.supported(corners)], state.limit)
         record = {}
         if isinstance(law.conditional, PairsConditional):
             record = {"pairs": law.conditional.num_pairs}
         return Region(starts, record=record)
 
-    def ahead(self, problem: Problem, region: Region, optima: Tensor) -> tuple[Tensor, Tensor]:
+    def later_queries(
+        self, problem: Problem, region: Region, optima: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Return the queries that may be asked now."""
         with torch.no_grad():
             return region.starts, self._costs(problem)(region.starts)
@@ -379,7 +381,7 @@ class IndirectQueries(AverageQueries):
     def _check_support(self, problem: Problem, law: DecodedConditional) -> None:
         """Refuse a conditional that leaves the bounds of the points without ``outside``."""
         space = problem.space
-        rows = [*looks(problem), *filter(space.meets, space.sobol_rows(_NUM_CHECKED))]
+        rows = [*center_and_corners(problem), *filter(space.meets, space.sobol_rows(_NUM_CHECKED))]
         try:
             law.check_rows(rows)
         except InputError as error:

@@ -123,7 +123,7 @@ def subject_of(information: AcquisitionFunction, problem: Problem) -> str:
     return f"the {extreme} value of the objective"
 
 
-def little_left(nats: float) -> str:
+def stop_advice(nats: float) -> str:
     """Return advice to stop if no answer is informative; else an empty string."""
     if nats >= MIN_INFORMATION:
         return ""

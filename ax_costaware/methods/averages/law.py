@@ -265,18 +265,18 @@ def _column(columns: Mapping[str, Sequence[Any]], name: str, count: int) -> list
     return [*[None] * (count - len(values)), *values]
 
 
-def grown(conditional: Conditional, pairs: Pairs) -> Conditional:
+def with_pairs(conditional: Conditional, pairs: Pairs) -> Conditional:
     """Return a conditional with more pairs; any other conditional stays as it is.
 
     The same object is returned for the same pairs, so that it is fitted once.
     """
     if not isinstance(conditional, PairsConditional) or not pairs.X:
         return conditional
-    return _grown(conditional, pairs)
+    return _with_pairs(conditional, pairs)
 
 
 @lru_cache(maxsize=4)
-def _grown(conditional: PairsConditional, pairs: Pairs) -> PairsConditional:
+def _with_pairs(conditional: PairsConditional, pairs: Pairs) -> PairsConditional:
     return conditional.with_pairs(pairs.X, pairs.A)
 
 

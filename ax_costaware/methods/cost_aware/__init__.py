@@ -26,7 +26,7 @@ from ax_costaware.core.traits import Traits
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.cost_aware.assessment import assess
 from ax_costaware.methods.cost_aware.rules import GittinsDecay, GittinsStop, ImprovementPerCostStop
-from ax_costaware.methods.cost_aware.search import GITTINS, PER_COST
+from ax_costaware.methods.cost_aware.search import EI_PER_COST, GITTINS
 from ax_costaware.methods.priced import PricedMethod, StandardizedPrice
 from ax_costaware.models.log_normal_cost import CostKind
 from ax_costaware.models.matern_gp import MaternGP
@@ -46,7 +46,7 @@ class CostAware(PricedMethod):
     """Expected improvement per unit of cost, with a cost-aware initial design.
 
     A decision is made by ``assess``: the trial that maximizes ``acquisition`` among those that the
-    budget pays for, unless ``rule`` says that it is not worth its cost at the price lambda.
+    budget pays for, unless ``stop_rule`` says that it is not worth its cost at the price lambda.
 
     Raises:
         InputError: On construction, when a field has a value that the method cannot use.
@@ -126,7 +126,7 @@ class CostAware(PricedMethod):
         return "budget" if self.decay is None else "decay"
 
     @property
-    def rule(self) -> StopRule | None:
+    def stop_rule(self) -> StopRule | None:
         """The stopping rule; None if the strategy never stops before the budget does."""
         if isinstance(self.stop, StopRule):
             return self.stop
@@ -134,7 +134,7 @@ class CostAware(PricedMethod):
             return None
         if self.stop is None and self.lmbda is None:
             return None
-        if self.stop is None and self.acquisition in PER_COST:
+        if self.stop is None and self.acquisition in EI_PER_COST:
             return ImprovementPerCostStop()
         return GittinsStop()
 
@@ -160,7 +160,7 @@ class CostAware(PricedMethod):
 
     def decide(self, problem: Problem) -> Decision | Stop:
         """Return the affordable trial of the largest acquisition value, or the reason to stop."""
-        return assess(self, problem, self.rule).answer
+        return assess(self, problem, self.stop_rule).decision_or_stop
 
     def _check_stop(self) -> None:
         expected = "None, True, False, GittinsStop or ImprovementPerCostStop"

@@ -24,14 +24,14 @@ from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop, f
 from ax_costaware.core.switching import next_cost
 from ax_costaware.costs.cost_model import SAME_VALUE, whole_cost
 from ax_costaware.methods.cost_aware.prices import (
-    HELD,
+    LAMBDA_HELD,
     PER_MEAN_COST,
     is_provisional,
     lambda_in_force,
     relative_lambda,
 )
 from ax_costaware.methods.cost_aware.rules import ImprovementPerCostStop
-from ax_costaware.methods.cost_aware.search import GITTINS, PER_COST, Search
+from ax_costaware.methods.cost_aware.search import EI_PER_COST, GITTINS, Search
 from ax_costaware.models import FunctionalPosterior, LogNormalCostModel
 from ax_costaware.space.parameters import Value
 
@@ -73,7 +73,7 @@ class Assessment:
     decision: Decision | None = None
     """The next trial; None if nothing is affordable."""
 
-    compared: tuple[float, float] | None = None
+    index_and_price: tuple[float, float] | None = None
     """Gittins index of the next trial and lambda of the rule; None if no rule was applied."""
 
     feasibility: float | None = None
@@ -83,7 +83,7 @@ class Assessment:
     """False if no evaluated point is feasible: the incumbent is the likeliest one then."""
 
     @property
-    def answer(self) -> Decision | Stop:
+    def decision_or_stop(self) -> Decision | Stop:
         """The next trial, or the reason to stop."""
         if self.stop or self.decision is None:
             return Stop(self.stop_message(), is_final=self.decision is None)
@@ -92,8 +92,8 @@ class Assessment:
     def stop_message(self) -> str:
         """Return the reason to stop, the budget that is left, and what to deploy."""
         compared = ""
-        if self.compared is not None:
-            index, price = self.compared
+        if self.index_and_price is not None:
+            index, price = self.index_and_price
             compared = (
                 f" Largest Gittins index {index:.6g}, best posterior mean "
                 f"{self.incumbent:.6g}, lambda {price:.6g}."
@@ -150,7 +150,7 @@ def assess(method: CostAware, problem: Problem, rule: StopRule | None) -> Assess
             return _towards_feasible(search, assessment)
         relative = after = relative_lambda(method, problem)
         price = lambda_in_force(search, relative, best)
-        best_f = search.best_f(best)
+        best_f = search.best_f_with_pending(best)
         criterion: AcquisitionFunction
         if method.acquisition == "log_nei_per_cost":
             criterion, found = search.maximize_improvement_per_cost(best_f)
@@ -159,20 +159,20 @@ def assess(method: CostAware, problem: Problem, rule: StopRule | None) -> Assess
                 criterion = search.index(price)
             else:
                 criterion = search.improvement(best_f, _cost_exponent(method, state))
-            found = search.best(criterion)
+            found = search.maximize_affordable(criterion)
         by_improvement = isinstance(rule, ImprovementPerCostStop)
         index_at = partial(_index_at, search, best, criterion if by_improvement else None)
         if found is None:
             return replace(assessment, reason=search.unaffordable_reason)
         index = largest = index_at(found.point, price)
-        compared = None
+        index_and_price = None
         # Skip the rule on a retry (``known`` is not empty): the first choice repeated a pending
         # trial, and the rule was applied to that choice. Within a batch, compare with ``best_f``,
         # which counts pending trials as possible incumbents.
         if rule is not None and (count or not problem.known):
             value = best_f if count else best
             (stops, reason), rule_index = _apply_rule(search, rule, found, index_at, price, value)
-            compared = scale.from_model(rule_index), rule.price(price)
+            index_and_price = scale.from_model(rule_index), rule.price(price)
             if stops and rule.lmbda is None and is_provisional(method, problem):
                 stops, reason = False, _PRICE_UNKNOWN
         if method.acquisition == GITTINS and (
@@ -185,7 +185,7 @@ def assess(method: CostAware, problem: Problem, rule: StopRule | None) -> Assess
             index = index_at(found.point, price)
     except SpaceExhausted:
         return replace(assessment, reason=SpaceExhausted.REASON)
-    if stops and found.is_restricted:
+    if stops and found.is_limited_by_budget:
         payer = "max_trial_cost" if state.is_capped else "what is left of the budget"
         reason += f", of those that {payer} pays for"
     # Lambda decays once per batch: within one there are no new outcomes.
@@ -196,13 +196,13 @@ def assess(method: CostAware, problem: Problem, rule: StopRule | None) -> Assess
         reason=reason,
         stop=stops,
         decision=_decision(search, assessment, found, index, price, (relative, after)),
-        compared=compared,
+        index_and_price=index_and_price,
     )
 
 
 def _towards_feasible(search: Search[CostAware], assessment: Assessment) -> Assessment:
     """Assess a problem without a feasible trial: the likeliest one per cost comes next."""
-    found = search.best(search.log_feasibility_per_cost())
+    found = search.maximize_affordable(search.log_feasibility_per_cost())
     if found is None:
         return replace(assessment, reason=search.unaffordable_reason)
     return replace(
@@ -257,14 +257,14 @@ def _apply_rule(
     own, acquisition = rule.price(price), search.method.acquisition
     scale = search.problem.scale
     if isinstance(rule, ImprovementPerCostStop):
-        if acquisition not in PER_COST:
-            found = search.best(search.improvement(best)) or found
+        if acquisition not in EI_PER_COST:
+            found = search.maximize_affordable(search.improvement(best)) or found
         # EI(x) <= lambda * c(x) if and only if the index of x at lambda is at most the incumbent.
         log_improvement = found.value + math.log(scale.unit)
         return rule.decide(log_improvement, price), index_at(found.point, own)
     index = index_at(found.point, price)
     if acquisition != GITTINS or own != price:
-        other = search.best(search.index(own))
+        other = search.maximize_affordable(search.index(own))
         index = index if other is None else other.value
     return rule.decide(scale.maximized(index), scale.maximized(best), price), index
 
@@ -300,7 +300,7 @@ def _decision(
     # Take a declared cost at the parameterization, not at its encoded point, as the ledger does.
     declared = method.with_switching_cost(problem, row, method.cost_at(row))
     is_priced = price is not None
-    not_held = method.rule is not None and is_priced and is_provisional(method, problem)
+    not_held = method.stop_rule is not None and is_priced and is_provisional(method, problem)
     probabilities: dict[str, float | None] = {}
     if search.feasibility is not None:
         probabilities = {
@@ -325,8 +325,8 @@ def _decision(
             "cost_log_mean": log_mean,
             "cost_log_sd": None if log_variance is None else log_variance**0.5,
             "acquisition": method.acquisition,
-            "stop_rule": None if method.rule is None else repr(method.rule),
-            **({HELD: False} if not_held else {}),
+            "stop_rule": None if method.stop_rule is None else repr(method.stop_rule),
+            **({LAMBDA_HELD: False} if not_held else {}),
             **({PER_MEAN_COST: method.decay.per_mean_cost} if method.decay else {}),
             **probabilities,
             **search.budget_state.record(),
@@ -351,7 +351,7 @@ def _why(
         )
     first = f"Its Gittins index, {index:.6g}, is the best"
     if method.acquisition != GITTINS:
-        per = "per unit of cost" if method.acquisition in PER_COST else _COOLED
+        per = "per unit of cost" if method.acquisition in EI_PER_COST else _COOLED
         first = f"It has the largest expected improvement {per}; its Gittins index is {index:.6g}"
     last = ""
     if feasibility is not None:

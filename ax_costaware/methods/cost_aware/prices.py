@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 PER_MEAN_COST = "relative_per_mean_cost"
 """Key in the record of a decision: unit of its relative lambda."""
 
-HELD = "lambda_held"
+LAMBDA_HELD = "lambda_held"
 """Key in the record of a decision; False if lambda is provisional, and solved anew later."""
 
 _LEAST = 1e-9
@@ -59,7 +59,7 @@ def lambda_in_force(search: Search[CostAware], relative: float | None, incumbent
     if held is not None:
         return held
     # With a rule, lambda is held for the run: solve it from the budget before this batch.
-    left = state.remaining if method.rule is None else state.remaining_before_batch
+    left = state.remaining if method.stop_rule is None else state.remaining_before_batch
     assert left is not None
     means, sigmas, costs = _representative_points(search)
     # Keep affordable points as boxes, and always the cheapest, so that a solution exists.
@@ -123,7 +123,7 @@ def _representative_points(search: Search[CostAware]) -> tuple[Tensor, Tensor, T
 def _held_lambda(search: Search[CostAware]) -> float | None:
     """Return lambda of the first decision with this budget and objective, if a rule holds it."""
     method, goal = search.method, search.problem.goal
-    if method.rule is None or method.budget is None:
+    if method.stop_rule is None or method.budget is None:
         return None
     held: float | None = None
     for decision in _decisions(method, search.problem, "budget"):
@@ -132,7 +132,7 @@ def _held_lambda(search: Search[CostAware]) -> float | None:
         if is_other or not math.isclose(budget, method.budget, rel_tol=1e-9):
             # After a change of the budget or the objective the price is solved anew.
             held = None
-        elif held is None and decision.get(HELD, True):
+        elif held is None and decision.get(LAMBDA_HELD, True):
             held = float(decision["lambda"])
     return held
 

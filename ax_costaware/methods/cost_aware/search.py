@@ -46,7 +46,7 @@ Priced = TypeVar("Priced", bound=PricedMethod)
 GITTINS = "gittins"
 """The acquisition function of ``Gittins``: the index."""
 
-PER_COST = ("log_ei_per_cost", "log_nei_per_cost")
+EI_PER_COST = ("log_ei_per_cost", "log_nei_per_cost")
 """Acquisition functions that are an improvement per unit of cost."""
 
 NUM_POINTS = 1024
@@ -146,16 +146,16 @@ class Search(Generic[Priced]):
     def starts(self) -> Tensor:
         """``m x d`` points that every maximum is compared with."""
         return torch.cat(
-            [self.points, *(points for _, points in self.keeping_settings), self._joint_with]
+            [self.points, *(points for _, points in self.keeping_settings), self._extra_points]
         )
 
     @cached_property
-    def _joint_with(self) -> Tensor:
+    def _extra_points(self) -> Tensor:
         return self.problem.space.encode(list(self.extra_rows)).to(self.problem.evaluated)
 
     def row_of(self, point: Tensor) -> dict[str, Value]:
         """Return the parameterization of a point, ``d``, as in ``extra_rows`` if it is there."""
-        same = (self._joint_with == point).all(dim=-1).tolist()
+        same = (self._extra_points == point).all(dim=-1).tolist()
         rows = [row for row, is_it in zip(self.extra_rows, same, strict=True) if is_it]
         return [*rows, *self.problem.space.decode(point.unsqueeze(0))][0]
 
@@ -219,18 +219,18 @@ class Search(Generic[Priced]):
         is_noisy = not uses_mean and has_found_noise(problem.model)
         if not is_noisy:
             acquisition: AcquisitionFunction = self.improvement(best_f)
-            found = self.best(acquisition)
+            found = self.maximize_affordable(acquisition)
             uses_mean = uses_mean or has_found_noise(problem.model, _NOISELESS_SHARE)
             if uses_mean or found is None or not self._is_repeat(found.point):
                 return acquisition, found
         acquisition = self._noisy_improvement()
-        found = self.best(acquisition)
+        found = self.maximize_affordable(acquisition)
         if not is_noisy and found is not None and self._is_repeat(found.point):
             # Noisy EI is zero everywhere, to rounding: choose an untried affordable point.
             new = self.starts[~self._is_repeat(self.starts)]
             if (limit := self.budget_state.limit) is not None:
                 new = new[self.costs(new) <= limit]
-            found = self._better(None, new, acquisition) if len(new) else found
+            found = self._best_among(None, new, acquisition) if len(new) else found
         return acquisition, found
 
     def repeats_exactly(self, point: Tensor) -> bool:
@@ -274,7 +274,7 @@ class Search(Generic[Priced]):
             # Fantasize pending points: ``X_pending`` would treat each as a feasible, deployable
             # incumbent.
             if pending is not None:
-                model, best_f = fantasized(model, pending), self.best_f(best_f)
+                model, best_f = fantasized(model, pending), self.best_f_with_pending(best_f)
             pending = None
         return LogExpectedImprovementPerCost(
             model,
@@ -323,12 +323,12 @@ class Search(Generic[Priced]):
         """
         (rows,) = torch.tensor(self._observed_deployable).nonzero(as_tuple=True)
         if not len(rows):
-            return self._best_of(
+            return self._incumbent_among(
                 self.starts if len(self.starts) else self.representative_points, None
             )
-        return self._best_of(self.problem.evaluated[rows], rows)
+        return self._incumbent_among(self.problem.evaluated[rows], rows)
 
-    def _best_of(self, X: Tensor, trials: Tensor | None) -> Optimum[float]:
+    def _incumbent_among(self, X: Tensor, trials: Tensor | None) -> Optimum[float]:
         """Return the incumbent among points ``n x d``; ``trials`` are their trials, by row."""
         problem, risk_aversion, points = self.problem, self.method.traits.risk_aversion, X
         X, probability = self._deployed(X)
@@ -356,12 +356,12 @@ class Search(Generic[Priced]):
             X = problem.space.complete(X)
         return X, None if problem.feasibility is None else problem.feasibility.probability(X)
 
-    def best_f(self, best: float) -> float:
+    def best_f_with_pending(self, best: float) -> float:
         """Return the value of the incumbent, or of the best pending trial if its mean is better."""
         pending, is_deployable = self.problem.X_pending, torch.tensor(self._pending_deployable)
         if pending is None or not bool(is_deployable.any()):
             return best
-        found = self._best_of(pending[is_deployable], None)
+        found = self._incumbent_among(pending[is_deployable], None)
         return max(best, found.value) if self.is_feasible(found) else best
 
     def costs(self, X: Tensor) -> Tensor:
@@ -373,20 +373,22 @@ class Search(Generic[Priced]):
         """Return the expected cost of a point, ``d``."""
         return float(self.costs(point.unsqueeze(0)))
 
-    def best(self, acquisition: AcquisitionFunction) -> Optimum[float] | None:
+    def maximize_affordable(self, acquisition: AcquisitionFunction) -> Optimum[float] | None:
         """Return the best affordable point of an acquisition function; None if there is none."""
         feasibility = self.feasibility
         if feasibility is not None and isinstance(acquisition, PandoraBoxGittinsIndex):
             # Where feasibility is unlikely the index is flat; its log tail has a gradient.
             with torch.no_grad():
                 largest = float(acquisition(self.representative_points.unsqueeze(-2)).max())
-            at = self.best(LogTail(acquisition, largest, feasibility.log_probability, _LEAST_LOG))
+            at = self.maximize_affordable(
+                LogTail(acquisition, largest, feasibility.log_probability, _LEAST_LOG)
+            )
             if at is None:
                 return None
             with torch.no_grad():
                 return replace(at, value=float(acquisition(at.point.reshape(1, 1, -1))))
         # Compare with all starts: a poor local optimum must not end the run.
-        found = self._better(self._maximum(acquisition), self.starts, acquisition)
+        found = self._best_among(self._maximize(acquisition), self.starts, acquisition)
         limit = self.budget_state.limit
         if limit is None or self.cost_at(found.point) <= limit:
             return found
@@ -395,17 +397,18 @@ class Search(Generic[Priced]):
         if not len(within):
             if len(costs) and float(costs.min()) == float(costs.max()):
                 return None
-            cheapest = self._maximum(NegativeLogCost(self.problem.model, self.cost))
+            cheapest = self._maximize(NegativeLogCost(self.problem.model, self.cost))
             if self.cost_at(cheapest.point) > limit:
                 return None
             within = cheapest.point.unsqueeze(0)
         with ignoring_line_search_failures():  # at the kink of the penalty
-            found = self._maximum(CostLimited(acquisition, self.cost, limit, self.starts))
+            found = self._maximize(CostLimited(acquisition, self.cost, limit, self.starts))
         # The penalty has a margin, which excludes points that cost exactly what is left.
         affordable = found if self.cost_at(found.point) <= limit else None
-        return replace(self._better(affordable, within, acquisition), is_restricted=True)
+        return replace(self._best_among(affordable, within, acquisition), is_limited_by_budget=True)
 
-    def _maximum(self, acquisition: AcquisitionFunction) -> Optimum[float]:
+    def _maximize(self, acquisition: AcquisitionFunction) -> Optimum[float]:
+        """Return the best point of an acquisition function, whatever it costs."""
         options, immovable = self.method.search_options, self.problem.immovable
         found = self.problem.maximize(acquisition, options)
         # With equality constraints columns cannot be held; the starts keep settings then.
@@ -415,7 +418,7 @@ class Search(Generic[Priced]):
                 found = other if other.value > found.value else found
         return Optimum(found.point.to(self.points), found.value)
 
-    def _better(
+    def _best_among(
         self, found: Optimum[float] | None, points: Tensor, acquisition: AcquisitionFunction
     ) -> Optimum[float]:
         """Return the best of ``points``, or ``found`` if it is at least as good."""

@@ -339,7 +339,9 @@ class TreeSearch(AverageQueries):
         points = self._queries(problem, cells)
         return Region(points, cells, record={"leaves": len(leaves), "active": len(every)})
 
-    def ahead(self, problem: Problem, region: Region, optima: Tensor) -> tuple[Tensor, Tensor]:
+    def later_queries(
+        self, problem: Problem, region: Region, optima: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Return the cells that may be measured now, and cells below them that contain the optima.
 
         A coarse cell alone reveals little about a point; its value is to lead to finer ones.

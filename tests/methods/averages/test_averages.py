@@ -16,14 +16,14 @@ from ax_costaware.costs import AffineCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.laws import GaussianConditional
 from ax_costaware.methods.averages.indirect_queries import IndirectQueries
-from ax_costaware.methods.averages.information import little_left
+from ax_costaware.methods.averages.information import stop_advice
 from ax_costaware.space.parameters import Choice, Fixed, Range, Row
 from ax_costaware.space.space import Space
 
 
 def test_the_reason_says_when_nothing_is_left_to_learn() -> None:
-    assert little_left(0.1) == ""
-    assert "you may stop" in little_left(1e-9)
+    assert stop_advice(0.1) == ""
+    assert "you may stop" in stop_advice(1e-9)
 
 
 @pytest.mark.parametrize(

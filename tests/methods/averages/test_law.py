@@ -22,7 +22,7 @@ from ax_costaware.laws import (
     SharedNodes,
 )
 from ax_costaware.methods.averages.indirect_queries import IndirectQueries
-from ax_costaware.methods.averages.law import Pairs, grown, joined, pairs_of
+from ax_costaware.methods.averages.law import Pairs, joined, pairs_of, with_pairs
 from ax_costaware.space import Range, Space
 
 
@@ -63,13 +63,13 @@ def test_a_conditional_grows_once() -> None:
     base = some(9)
     law = LearnedConditional(base.X, base.A)
     more = some(3, seed=1)
-    found = grown(law, more)
+    found = with_pairs(law, more)
     assert found == law.with_pairs(more.X, more.A)
-    assert grown(law, some(3, seed=1)) is found
-    assert grown(law, some(3, seed=2)) is not found
-    assert grown(law, some(0)) is law
+    assert with_pairs(law, some(3, seed=1)) is found
+    assert with_pairs(law, some(3, seed=2)) is not found
+    assert with_pairs(law, some(0)) is law
     known = GaussianConditional(((1.0,),), covariance=1.0)
-    assert grown(known, more) is known
+    assert with_pairs(known, more) is known
 
 
 @dataclass(frozen=True)

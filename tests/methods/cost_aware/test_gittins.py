@@ -91,7 +91,7 @@ def test_bad_arguments(change: dict[str, Any], message: str) -> None:
 def test_where_lambda_comes_from(change: dict[str, Any], source: str, rule: Any) -> None:
     """Given, or from the budget, or decaying; and a rule wherever there is a price to stop at."""
     method = method_of(cost=1.0, **change)
-    assert (method.lambda_source, method.rule) == (source, rule)
+    assert (method.lambda_source, method.stop_rule) == (source, rule)
     assert (method.decay is not None) == (source == "decay")
 
 
@@ -398,7 +398,7 @@ def test_before_a_fit_has_seen_that_there_is_no_noise_trials_may_be_made_again(
     noise = problem.model.likelihood.noise_covar
     X = problem.evaluated
     made = Optimum(X[3] + 5e-4, 0.0)
-    monkeypatch.setattr(Search, "best", lambda *_: made)
+    monkeypatch.setattr(Search, "maximize_affordable", lambda *_: made)
     for part, is_noisy in ((0.12, False), (0.08, True)):
         noise.noise = part * noise.noise_prior.mode
         search = Search(method, problem, 1.0, method.budget_state(problem))
@@ -418,12 +418,12 @@ def test_the_index_with_noise_is_on_the_side_of_the_incumbent_that_the_rule_is(
     for factor in (1.0, 0.99, 1.01):
         method = CostAware(2.0, lmbda=factor * price, num_restarts=2, raw_samples=32)
         problem = waves(method, 2.0, minimize).problem()
-        assessment = assess(method, problem, method.rule)
+        assessment = assess(method, problem, method.stop_rule)
         assert assessment.decision is not None
-        assert assessment.compared is not None
+        assert assessment.index_and_price is not None
         largest = problem.scale.unit * math.exp(assessment.decision.value or 0.0)
         price = price if factor != 1 else largest
-        excess = (assessment.compared[0] - assessment.incumbent) * (-1 if minimize else 1)
+        excess = (assessment.index_and_price[0] - assessment.incumbent) * (-1 if minimize else 1)
         assert assessment.stop is (excess <= 0)
     assert abs(excess) < 0.1 * price
 
