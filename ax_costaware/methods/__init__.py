@@ -8,6 +8,12 @@ strategy stores. A rule chooses from plain numbers and says why; it stands besid
 from ax_costaware.core.method import Method
 from ax_costaware.methods.averages.indirect_queries import IndirectQueries
 from ax_costaware.methods.averages.information import LatentUCB
+from ax_costaware.methods.beta import (
+    BetaSchedule,
+    CompactDomainBeta,
+    FiniteDomainBeta,
+    LogarithmicBeta,
+)
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.rules.beta import TheoreticalBeta
 from ax_costaware.methods.control_sets.rules.epsilon_schedule import EpsilonSchedule
@@ -26,12 +32,6 @@ from ax_costaware.methods.control_sets.rules.value_per_cost import LargestValueP
 from ax_costaware.methods.cost_aware import CostAware, Gittins
 from ax_costaware.methods.cost_aware.rules import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.methods.costly_feedback import CostlyFeedback
-from ax_costaware.methods.costly_feedback.beta import (
-    BetaSchedule,
-    CompactDomainBeta,
-    FiniteDomainBeta,
-    LogarithmicBeta,
-)
 from ax_costaware.methods.costly_feedback.domain import ResetEvery
 from ax_costaware.methods.costly_feedback.loop import Ask, CostlyFeedbackLoop
 from ax_costaware.methods.costly_feedback.rules import (

@@ -25,6 +25,7 @@ from torch import Tensor
 from ax_costaware import (
     AffineCost,
     FiniteConditional,
+    FiniteDomainBeta,
     FixedHyperparameters,
     GaussianConditional,
     LatentUCB,
@@ -76,7 +77,8 @@ VALUES = [
     GaussianConditional.from_mean("bent", 2, covariance=(0.1, 0.2)),
     UniformBoxConditional((0.1, 0.2), num_nodes=5),
     UniformBoxConditional("delta", (0, 0), (1, 1), "clip"),
-    LatentUCB(961, delta=0.05),
+    FiniteDomainBeta(961),
+    LatentUCB(FiniteDomainBeta(961, delta=0.05)),
     UniformBoxConditional(("delta", 0.1)),
     GaussianConditional(((0.1,),), standard_deviation="delta"),
     FiniteConditional(((0.1, 0.9), (1 / 3, 2 / 3)), queries=("north", "south")),

@@ -141,7 +141,7 @@ def test_latent_ucb_is_theorem_2(tmp_path: Path) -> None:
     law = ac.GaussianConditional([[1]], standard_deviation="width", outside="keep")
     width = RangeParameterConfig("width", (0.1, 3), "float")
     storage = open_database(tmp_path / "toy.db")
-    rule = ac.LatentUCB(num_points=1001, delta=0.05)
+    rule = ac.LatentUCB(ac.FiniteDomainBeta(1001, delta=0.05))
     client = client_of(
         width, storage, conditional=law, acquisition=rule, initial_trials=2, query_parameters=None
     )
@@ -176,10 +176,10 @@ def test_latent_ucb_is_theorem_2(tmp_path: Path) -> None:
     ],
 )
 def test_what_latent_ucb_refuses(options: dict[str, Any], message: str) -> None:
-    given = {"conditional": UNIFORM, "acquisition": ac.LatentUCB(100), **options}
+    given = {"conditional": UNIFORM, "acquisition": ac.LatentUCB(2), **options}
     with pytest.raises(UserInputError, match=message):
         ac.indirect_query_strategy([PLACE], **given)
     with pytest.raises(UserInputError, match="acquisition=LatentUCB"):
-        ac.resolution_tree_strategy([PLACE], 2, acquisition=ac.LatentUCB(100))
-    with pytest.raises(InputError, match="num_points=0"):
-        ac.LatentUCB(0)
+        ac.resolution_tree_strategy([PLACE], 2, acquisition=ac.LatentUCB(2))
+    with pytest.raises(InputError, match="beta=-1"):
+        ac.LatentUCB(-1)

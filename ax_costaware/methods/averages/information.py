@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -15,8 +14,9 @@ from ax_costaware.acquisition import (
     ConditionalMaxValueEntropySearch,
     LatentUpperConfidenceBound,
 )
-from ax_costaware.argument_checks import at_least, check_fields, number_between_zero_and_one
+from ax_costaware.argument_checks import check_fields, nonnegative_number
 from ax_costaware.core.problem import Problem
+from ax_costaware.methods.beta import BetaSchedule
 from ax_costaware.models.posterior import ExactPosterior
 
 Information: TypeAlias = Literal[
@@ -28,36 +28,29 @@ published; or about the value with the noise of the answer."""
 
 @dataclass(frozen=True)
 class LatentUCB:
-    r"""GP-UCB on the latent function, for queries about a point.
+    """GP-UCB on the latent function, for queries about a point.
 
     Theorem 2 of Zhang et al. 2024. In round ``t`` the query at the point of the largest
     ``mean + sqrt(beta_t) * deviation`` of the objective itself is asked. Cost does not count, and
     no resolution is chosen.
 
     Raises:
-        InputError: Unless ``num_points`` is an integer >= 1 and ``delta`` strictly between 0 and 1.
+        InputError: If ``beta`` is neither a finite number >= 0 nor a schedule.
     """
 
-    num_points: int
-    """Number of points of the (discretized) space, ``|X|``."""
-
-    delta: float = 0.1
-    """Probability with which the bound may fail."""
+    beta: float | BetaSchedule
+    """Weight ``beta_t``: a number, or a schedule. That of the theorem (lemma 5), for ``|X|`` points
+    and the probability ``delta``, is ``FiniteDomainBeta(|X|, delta)``."""
 
     def __post_init__(self) -> None:
-        check_fields(self, num_points=at_least(1), delta=number_between_zero_and_one)
-
-    def beta(self, round_index: int) -> float:
-        """Return ``beta_t = 2 log(|X| pi_t / delta)`` with ``pi_t = pi^2 t^2 / 6`` (lemma 5).
-
-        Args:
-            round_index: The round ``t``, counted from 1.
-        """
-        return 2 * math.log(self.num_points * (math.pi * round_index) ** 2 / (6 * self.delta))
+        if not isinstance(self.beta, BetaSchedule):
+            check_fields(self, beta=nonnegative_number)
 
     def of(self, problem: Problem) -> LatentUpperConfidenceBound:
         """Return the acquisition function of the next round."""
-        beta = self.beta(len(problem.observed) + len(problem.pending) + 1)
+        beta = self.beta
+        if isinstance(beta, BetaSchedule):
+            beta = beta(len(problem.observed) + len(problem.pending) + 1)
         return LatentUpperConfidenceBound(problem.model, beta, X_pending=problem.X_pending)
 
 

@@ -43,13 +43,13 @@ from ax_costaware.core.trial_times import TrialTimes
 from ax_costaware.costs import SwitchingCost
 from ax_costaware.costs.declared_cost import cost_of
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods.beta import BetaSchedule, checked_beta
 from ax_costaware.methods.costed import (
     CostArgument,
     CostedMethod,
     DeclaredOrLearned,
     NothingToLearnFrom,
 )
-from ax_costaware.methods.costly_feedback.beta import BetaSchedule, checked_beta
 from ax_costaware.methods.costly_feedback.round import SearchedRound
 from ax_costaware.methods.costly_feedback.rules import (
     RIVAL_CORRELATION,

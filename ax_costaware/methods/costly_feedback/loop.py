@@ -32,7 +32,7 @@ from ax_costaware.argument_checks import (
     positive_number,
 )
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.costly_feedback.beta import BetaSchedule, checked_beta
+from ax_costaware.methods.beta import BetaSchedule, checked_beta
 from ax_costaware.methods.costly_feedback.box import BoxDomain
 from ax_costaware.methods.costly_feedback.domain import (
     Hyperparameters,

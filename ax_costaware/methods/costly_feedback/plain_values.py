@@ -15,7 +15,7 @@ from gpytorch.constraints import Positive
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 
 from ax_costaware.exceptions import InputError, UnsupportedInputError
-from ax_costaware.methods.costly_feedback.beta import (
+from ax_costaware.methods.beta import (
     CompactDomainBeta,
     FiniteDomainBeta,
     LogarithmicBeta,
