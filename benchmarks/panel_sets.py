@@ -138,6 +138,7 @@ CELLS = {
 
 
 def _published(known: bool) -> ControlSetRule:
+    """ETC-Ada, as published; with unknown costs our variant of the published rule."""
     return ac.ExploreThenCommit.adaptive() if known else ac.UnknownCosts()
 
 

@@ -1,4 +1,4 @@
-"""The published experiment on control sets whose costs are random and unknown, with our rule.
+"""The published experiment on control sets whose costs are random and unknown.
 
 Hoang et al. 2025, *Bayesian Optimization for Unknown Cost-Varying Variable Subsets with No-Regret
 Costs*, section "Experiments": budget 100, of which exploration may take 60, tolerance 0.1, halved
@@ -103,7 +103,6 @@ ALGORITHMS = {
     "TS-PSQ": Method(EpsilonSchedule.constant(0.0), acquisition="ts"),
     "default": Method(LargestValuePerCost("worst")),
 }
-PUBLISHED = ("UnknownCosts", "ETC-50 by size", "UCB-PSQ", "TS-PSQ")
 
 
 @dataclass(frozen=True)

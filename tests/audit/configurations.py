@@ -177,11 +177,15 @@ def control_sets(draw: st.DrawFn) -> Configuration:
         rules += [ac.LargestValuePerCost(), ac.EpsilonSchedule(0.3)]
     if kind == "number":
         rules += [ac.ExploreThenCommit(2)]
+    else:
+        rules += [ac.ExploreThenCommit(2, by="size"), ac.UnknownCosts.published(50, rounds=1)]
     settings: dict[str, Any] = {
         **draw(COMMON),
         **FAST,
         "budget": draw(_budget(1.0 if learned else 0.5 * max(len(s) for s in drawn) ** 2)),
         "rule": draw(st.sampled_from(rules)),
+        "initial_design": draw(st.sampled_from(["sobol", "uniform"])),
+        "affordable_only": draw(st.booleans()),
         "lmbda": draw(st.sampled_from([None, 0.1])),
         "num_nodes": 16,
         "surrogate_spec": draw(SURROGATES),

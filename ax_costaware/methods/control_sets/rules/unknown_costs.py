@@ -2,9 +2,8 @@ r"""The cheapest control set with nearly the best value, if costs are random and
 
 Algorithm 1 of Hoang et al. 2025, *Bayesian Optimization for Unknown Cost-Varying Variable Subsets
 with No-Regret Costs*, is ``UnknownCosts.published``. The defaults are this package's own variant of
-it. Every control set is explored in turn; then, with an upper
-confidence bound :math:`u_i` of the best expected value of control set i, and the best lower one
-:math:`l`,
+it. Every control set is explored in turn; then, with an upper confidence bound :math:`u_i` of the
+best expected value of control set i, and the best lower one :math:`l`,
 
 .. math:: \bar u_i = \min_t u_{i,t}, \quad \bar l = \max_t l_t, \quad
    S = \{i : \bar u_i \ge (1 - \alpha)\, \bar l\,\},
