@@ -51,7 +51,7 @@ class PlainAx(Method):
 
     traits = Traits(winsorize_iqr=1.5)
 
-    def initial(self, problem: Problem) -> Decision | Stop:
+    def initial(self, problem: Problem) -> Decision | Stop | None:
         """The center of the search space if constraints allow it, then quasi-random trials."""
         if problem.trials or not problem.space.meets(problem.space.center):
             return super().initial(problem)

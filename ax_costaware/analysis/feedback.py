@@ -74,6 +74,7 @@ class FeedbackAnalysis(MethodAnalysis[CostlyFeedback]):
 def _frame(run: Run[CostlyFeedback]) -> pd.DataFrame:
     frame = run.frame(_RECORDED, values=["mean", "standard_deviation", "confidence"])
     times = run.method.times(run.trials)
+    assert times is not None
     frame["time"] = [float(times[trial.index]) for trial in run.trials]
     frame["measure"] = [trial.is_to_be_measured for trial in run.trials]
     frame["cumulative_measurements"] = frame["outcome"].notna().cumsum()

@@ -44,7 +44,7 @@ from ax_costaware.ax_bridge.records import (
     pending_points,
     problem_of,
 )
-from ax_costaware.ax_bridge.surrogates import model_of
+from ax_costaware.ax_bridge.surrogates import given_model
 from ax_costaware.ax_bridge.training_data import restore_data
 from ax_costaware.ax_bridge.turns import CostAwareStrategy, LimitedNode
 from ax_costaware.ax_bridge.views import adapter_of
@@ -126,7 +126,7 @@ class CostAwareNode(LimitedNode):
     def loop(self) -> Loop:
         """Loop of the method, which keeps the fitted models."""
         if self._asked is None or self._asked.method is not self.method:
-            self._asked = Loop(self.method, model_of(self.method, self.surrogate_spec))
+            self._asked = Loop(self.method, given_model(self.surrogate_spec))
         return self._asked
 
     def problem(

@@ -166,7 +166,7 @@ def problem_of(
         pairs=record.get(PAIRS) or {},
     )
     with ax_errors():
-        left_out = {*method.not_learned(problem)}
+        left_out = {*method.omitted(problem).trials}
     if not left_out:
         return problem
     return replace(

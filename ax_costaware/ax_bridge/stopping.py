@@ -146,7 +146,7 @@ class GittinsStoppingStrategy(BaseGlobalStoppingStrategy):
         super().__init__(self.min_trials, self.inactive_when_pending_trials)
         method = method_to_check(self.cost, self.lmbda, self.budget, self.rule, seed=self.seed)
         self._model = model_of(method, self.surrogate_spec)
-        self._method = method.configured_for([self._model])
+        self._method = method.configured_for(self._model)
         self._last: tuple[str, tuple[bool, str]] | None = None
 
     def _should_stop_optimization(self, experiment: Experiment, **kwargs: Any) -> tuple[bool, str]:

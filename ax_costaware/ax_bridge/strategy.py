@@ -66,7 +66,7 @@ def strategy_of(
     boolean(count_attached, "count_attached")
     if torch_device is not None:
         usable_device(torch_device)
-    method = method.configured_for([model_of(method, surrogate_spec)])
+    method = method.configured_for(model_of(method, surrogate_spec))
     _log_remarks(method)
     label = method.traits.label
     node = CostAwareNode(method, label, surrogate_spec, torch_device, count_attached)

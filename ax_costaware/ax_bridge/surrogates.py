@@ -38,8 +38,15 @@ def model_of(method: Method, given: SurrogateSpec | FixedHyperparameters | None)
     """
     expected = "an Ax SurrogateSpec, FixedHyperparameters, or None for the method's own model"
     instance_of(given, "surrogate_spec", SurrogateSpec | FixedHyperparameters | None, expected)
+    return method.model(given_model(given))
+
+
+def given_model(
+    given: SurrogateSpec | FixedHyperparameters | None,
+) -> FixedHyperparameters | ModelOptions | None:
+    """Return the model that a user asks for, without Ax; see ``model_of`` for the argument."""
     if not isinstance(given, SurrogateSpec):
-        return method.model(given)
+        return given
     configs = given.model_configs
     if len(configs) != 1:
         raise InputError(
@@ -48,15 +55,13 @@ def model_of(method: Method, given: SurrogateSpec | FixedHyperparameters | None)
     (config,) = configs
     _check_fields(given, "surrogate_spec", ("model_configs",))
     _check_fields(config, "surrogate_spec.model_configs[0]", _TRANSLATED)
-    return method.model(
-        ModelOptions(
-            config.name or DEFAULT,
-            config.botorch_model_class,
-            config.model_options,
-            covar_module_class=config.covar_module_class,
-            covar_module_options=config.covar_module_options,
-            mll_class=None if config.mll_class is _DEFAULT_MLL else config.mll_class,
-        )
+    return ModelOptions(
+        config.name or DEFAULT,
+        config.botorch_model_class,
+        config.model_options,
+        covar_module_class=config.covar_module_class,
+        covar_module_options=config.covar_module_options,
+        mll_class=None if config.mll_class is _DEFAULT_MLL else config.mll_class,
     )
 
 

@@ -57,7 +57,7 @@ def adapter_of(experiment: Experiment, loop: Loop, problem: Problem) -> TorchAda
     method = loop.method
     config = check_optimization_config(experiment.optimization_config)
     reason = None if method.traits.measures_points else "averages of the objective"
-    reason = "of different times, and drift" if method.times(problem.trials) else reason
+    reason = "of different times, and drift" if method.traits.sees_time else reason
     if reason is not None:
         return _Refusing(experiment=experiment, reason=reason)
     generator = _Generator(problem, method, _spec_of(loop, problem))
@@ -115,10 +115,12 @@ def _realized(experiment: Experiment, problem: Problem) -> Experiment:
 
 def _spec_of(loop: Loop, problem: Problem) -> SurrogateSpec:
     """Return Ax's surrogate of the method's models."""
-    method, space = loop.method, problem.space
-    objective = (method.current_model(problem) or loop.options).within(space).on(problem.scale)
+    space = problem.space
+    objective = loop.model_of(problem).within(space).on(problem.scale)
     besides = {
-        bound.metric: [_config_of(method.constraint_model(problem).within(space).on(bound.scale))]
+        bound.metric: [
+            _config_of(loop.model_of(problem, bound.metric).within(space).on(bound.scale))
+        ]
         for bound in problem.constraints
     }
     return SurrogateSpec(
@@ -263,9 +265,9 @@ class _Adapter(TorchAdapter):
         """Return the arm with the best posterior mean, and its prediction."""
         problem, method = self._problem, self._method
         trials = problem.observed
-        trials = [t for t in trials if method.is_deployable(problem, t.inputs)] or trials
-        means, variances = method.expected(problem, [t.parameters for t in trials])
-        log_feasibility = method.log_feasibility(problem, [trial.inputs for trial in trials])
+        trials = [t for t in trials if method.deployed(problem, t.inputs) is not None] or trials
+        means, variances, _ = method.expected(problem, [t.parameters for t in trials])
+        _, _, log_feasibility = method.expected(problem, [trial.inputs for trial in trials])
         values, threshold = problem.scale.to_model(means), method.feasibility_threshold
         best = feasible_first(values, log_feasibility, threshold)[0]
         metric = problem.objective

@@ -383,6 +383,7 @@ class Budgeted:
 
     # The budget
 
+    @final
     def budget_state(self, problem: Problem, initial: bool = False) -> BudgetState:
         """Return the budget spent and left before a decision.
 
@@ -405,6 +406,7 @@ class Budgeted:
         limit = most if is_capped else limit
         return BudgetState(entries, spent(entries) + total, left, before, limit, is_capped)
 
+    @final
     def reservations(self, problem: Problem, initial: bool) -> list[float]:
         """Return the expected costs of earlier decisions of the batch, with switching costs."""
         count = len(problem.trials)
@@ -413,10 +415,12 @@ class Budgeted:
         costs = self.trial_costs.reserved(problem, initial)
         return [cost + change for cost, change in zip(costs, changes, strict=True)]
 
+    @final
     def with_switching_cost(self, problem: Problem, row: Row, cost: float | None) -> float | None:
         """Return the cost of the next trial with its switching cost; None if ``cost`` is None."""
         return None if cost is None else cost + switching_cost(problem, self, row)
 
+    @final
     def exhausted(
         self, problem: Problem, state: BudgetState, left: str = "what is left pays for no trial"
     ) -> str:

@@ -77,10 +77,10 @@ def check_all(method: Method, problem: Problem) -> None:
         )
 
 
-def next_trial(method: Method, problem: Problem, initial: bool) -> Decision | Stop:
+def next_trial(method: Method, problem: Problem, initial: bool) -> Decision | Stop | None:
     """Return the next trial, by ``method.initial`` or by ``method.decide``.
 
-    A run is stopped if every trial of it failed.
+    A run is stopped if every trial of it failed. None if the initial design ends early.
 
     Args:
         method: The method.
@@ -99,7 +99,10 @@ def next_trial(method: Method, problem: Problem, initial: bool) -> Decision | St
 
     try:
         if initial:
-            decision = _checked(method, problem, method.initial(problem))
+            found = method.initial(problem)
+            if found is None and problem.measured:
+                return None
+            decision = _checked(method, problem, found)
         else:
             decision = avoiding_repeats(method, problem, decide)
     except SpaceExhausted:
@@ -131,7 +134,7 @@ def avoiding_failures(
         if isinstance(decision, Stop):
             break
         row = decision.parameters
-        if is_near_failures(problem, (row, method.deployed(row))):
+        if is_near_failures(problem, (row, method.deployed(problem, row) or row)):
             points = method.failed_points(problem)
             decision = decide(with_failures_as_median(problem, points, most, often))
             if isinstance(decision, Stop):
@@ -149,7 +152,7 @@ def _with_given(problem: Problem, decision: Decision) -> Decision:
     return replace(decision, parameters={**row, **given})
 
 
-def _checked(method: Method, problem: Problem, decision: Decision | Stop) -> Decision | Stop:
+def _checked(method: Method, problem: Problem, decision: Decision | Stop | None) -> Decision | Stop:
     """Return the decision of a method, perhaps a user's, with plain values as they are stored.
 
     Raises:
@@ -221,7 +224,7 @@ def all_left_out(method: Method, problem: Problem) -> list[str]:
         f"Trials {lost} have a value that a choice no longer has: they stay charged, and the model "
         "is fitted without them."
     )
-    return [*([said] if lost else []), *method.left_out(problem)]
+    return [*([said] if lost else []), *method.omitted(problem).sentences]
 
 
 def recommended(method: Method, problem: Problem) -> list[Best]:

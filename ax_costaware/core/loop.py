@@ -21,7 +21,12 @@ from ax_costaware.core.decision import check_all, next_trial, recommended
 from ax_costaware.core.failures import is_futile
 from ax_costaware.core.history import check_inputs
 from ax_costaware.core.method import Method
-from ax_costaware.core.model import ModelOptions, check_lengthscales, winsorized
+from ax_costaware.core.model import (
+    FixedHyperparameters,
+    ModelOptions,
+    check_lengthscales,
+    winsorized,
+)
 from ax_costaware.core.optimize import design_of, maximize
 from ax_costaware.core.problem import (
     Best,
@@ -48,12 +53,21 @@ class Loop:
     method: Method
     """The method."""
 
-    options: ModelOptions
-    """Model of the objective."""
+    given: FixedHyperparameters | ModelOptions | None = None
+    """Model of the objective that the user asks for; None for the method's own."""
 
     _fitted: dict[str | None, tuple[object, OutcomeScale, Model]] = field(
         default_factory=dict, init=False
     )
+
+    @property
+    def options(self) -> ModelOptions:
+        """Model of the objective, as far as it does not depend on the trials."""
+        return self.method.model(self.given)
+
+    def model_of(self, problem: Problem, metric: str | None = None) -> ModelOptions:
+        """Return the model of the objective (None) or of another metric for a decision."""
+        return self.method.model(self.given if metric is None else None, problem, metric)
 
     def prepared(self, problem: Problem) -> Problem:
         """Return a problem with its model, an optimizer and a quasi-random design."""
@@ -102,13 +116,15 @@ class Loop:
         """
         self.check(problem)
         method, initial = self.method, self.is_initial(problem)
-        if initial and (stop := self._pause(problem)) is not None:
-            return stop
         with reproducible(decision_seed(method.seed, problem.next_index)):
-            decision = next_trial(method, problem, initial)
-            if initial and problem.observed and decision == Stop(SpaceExhausted.REASON):
-                # The design has no further point, but the model can already choose one.
-                decision = next_trial(method, problem, initial=False)
+            decision = next_trial(method, problem, True) if initial else None
+            if decision is not None and (stop := self._pause(problem)) is not None:
+                return stop
+            if decision == Stop(SpaceExhausted.REASON) and problem.observed:
+                decision = None  # the model can already choose a further point
+            if decision is None:
+                decision = next_trial(method, problem, False)
+        assert decision is not None
         return decision
 
     def recommend(self, problem: Problem) -> list[Best]:
@@ -128,7 +144,7 @@ class Loop:
     def is_initial(self, problem: Problem) -> bool:
         """True if the initial design continues.
 
-        It ends if ``Method.design_is_over``, or if
+        It ends if ``Method.initial`` returns None, or if
 
         - ``initial_trials`` trials of it did not fail, and
         - half of ``initial_trials``, but at least two if there are two, have outcomes.
@@ -138,8 +154,6 @@ class Loop:
         method, measured = self.method, problem.measured
         if not measured:
             return True
-        if method.design_is_over(problem):
-            return False
         lacks = len(measured) < self._min_outcomes
         counted = [t for t in problem.trials if t.record.get("phase") == "initial"]
         counted = [t for t in counted if t.status not in _NOT_TRIED]
@@ -182,12 +196,11 @@ class Loop:
         if metric is None:
             trials = problem.observed
             values = [trial.outcome for trial in trials]
-            options = method.current_model(problem) or self.options
         else:
             trials = [trial for trial in problem.trials if metric in trial.metrics]
             trials = [trial for trial in trials if not trial.has_lost_value]
             values = [trial.metrics[metric] for trial in trials]
-            options = method.constraint_model(problem)
+        options = self.model_of(problem, metric)
         if not trials:
             raise InputError(
                 f"no trial has a value of {name!r}{', which has bounds' if metric else ''}: "
@@ -205,7 +218,7 @@ class Loop:
         if metric not in self._fitted or self._fitted[metric][0] != key:
             indices += [point.trial_index for point in points]
             X = method.model_points(problem, rows, indices)
-            if method.times(problem.trials) is not None:
+            if method.traits.sees_time:
                 bounds = torch.cat([bounds, bounds.new_tensor([[0.0], [1.0]])], dim=-1)
             Y = X.new_tensor(values)
             if metric is None and method.winsorize:

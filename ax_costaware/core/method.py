@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, final
+from typing import Any, ClassVar, NamedTuple, Self, final
 
 import torch
 from torch import Tensor
@@ -42,6 +42,30 @@ _NUM_CANDIDATES = 1024
 
 _MAX_DRAWS = 256
 """Quasi-random points that an initial design tries for one that the budget pays for."""
+
+
+class Expected(NamedTuple):
+    """What is expected of parameterizations, in the objective's unit and sign."""
+
+    mean: Tensor
+    """``n`` posterior means of the objective."""
+
+    variance: Tensor
+    """``n`` posterior variances of it."""
+
+    log_feasibility: Tensor | None
+    """``n`` log probabilities that all outcome constraints are satisfied, since tiny probabilities
+    underflow; None without constraints."""
+
+
+class Omitted(NamedTuple):
+    """Data that a decision ignores."""
+
+    trials: Sequence[int] = ()
+    """Indices of observed trials that the model leaves out."""
+
+    sentences: Sequence[str] = ()
+    """Sentences for the log."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +134,7 @@ class Method(Budgeted, ABC):
     # Outcomes of trials
 
     @property
+    @final
     def display_name(self) -> str:
         """Name in messages: of the function that makes the strategy, or of a user's own class."""
         return str(vars(type(self)).get("factory", type(self).__name__))
@@ -118,8 +143,8 @@ class Method(Budgeted, ABC):
     @final
     def reads(self) -> tuple[str, ...]:
         """Metrics that decisions need, besides the objective and constrained outcomes."""
-        learned = self.trial_costs.metric
-        return (*(() if learned is None else (learned,)), *self.traits.reads)
+        more = self.trial_costs.metric, self.traits.time_metric
+        return (*(metric for metric in more if metric is not None), *self.traits.reads)
 
     # The model
 
@@ -128,6 +153,7 @@ class Method(Budgeted, ABC):
         failed = problem.failed
         return self.model_points(problem, [t.inputs for t in failed], [t.index for t in failed])
 
+    @final
     def model_points(
         self, problem: Problem, rows: Sequence[Row], trials: Sequence[int] | None = None
     ) -> Tensor:
@@ -145,18 +171,28 @@ class Method(Budgeted, ABC):
         when = [times.now] * len(rows) if trials is None else [times[index] for index in trials]
         return torch.cat([X, X.new_tensor(when).unsqueeze(-1)], dim=-1)
 
+    @final
     def times(self, trials: Sequence[PastTrial]) -> TrialTimes | None:
-        """Return the times of trials, past and future, if time is the model's last input.
+        """Return the times of trials, past and future; None unless ``Traits.sees_time``."""
+        if not self.traits.sees_time:
+            return None
+        metric, reported = self.traits.time_metric, None
+        if metric is not None:
+            reported = {t.index: t.metrics[metric] for t in trials if metric in t.metrics}
+        return TrialTimes(reported, len(trials))
 
-        By default None: the model does not see the time.
-        """
-        return None
-
-    def model(self, given: FixedHyperparameters | ModelOptions | None = None) -> ModelOptions:
-        """Return the class of the objective's model and its options.
+    def model(
+        self,
+        given: FixedHyperparameters | ModelOptions | None = None,
+        problem: Problem | None = None,
+        metric: str | None = None,
+    ) -> ModelOptions:
+        """Return the class of a model and its options.
 
         Args:
-            given: The model that the user asks for; None for the method's own.
+            given: The model of the objective that the user asks for; None for the method's own.
+            problem: Inputs of the decision; None before there are any.
+            metric: Metric of an outcome constraint; None for the objective.
 
         Raises:
             InputError: If the method cannot use ``given``.
@@ -165,21 +201,13 @@ class Method(Budgeted, ABC):
             return given.of(FixedHyperparameterGP)
         return given or ModelOptions()
 
-    def configured_for(self, models: Sequence[ModelOptions]) -> Self:
+    @final
+    def configured_for(self, model: ModelOptions) -> Self:
         """Return the method without winsorizing if hyperparameters are given.
 
         A given noise variance and output scale describe the outcomes as they are reported.
         """
-        is_given = any(not model.is_fitted for model in models)
-        return replace(self, winsorize=False) if is_given else self
-
-    def current_model(self, problem: Problem) -> ModelOptions | None:
-        """Return the model for this decision, if it depends on more than outcomes; else None."""
-        return None
-
-    def constraint_model(self, problem: Problem) -> ModelOptions:
-        """Return the model of a constrained outcome, whose hyperparameters are fitted."""
-        return self.current_model(problem) or self.model()
+        return self if model.is_fitted else replace(self, winsorize=False)
 
     # Checks, and data that are ignored
 
@@ -202,13 +230,9 @@ class Method(Budgeted, ABC):
         """
         return None
 
-    def not_learned(self, problem: Problem) -> Sequence[int]:
-        """Return the indices of observed trials that the model leaves out; by default none."""
-        return ()
-
-    def left_out(self, problem: Problem) -> list[str]:
-        """Return sentences for the log about data that a decision ignores; by default none."""
-        return []
+    def omitted(self, problem: Problem) -> Omitted:
+        """Return the data that a decision ignores; by default none."""
+        return Omitted()
 
     def check_outcomes(self, problem: Problem) -> None:
         """Refuse outcomes that the model would misunderstand.
@@ -222,8 +246,8 @@ class Method(Budgeted, ABC):
 
     # Decisions
 
-    def initial(self, problem: Problem) -> Decision | Stop:
-        """Return the next trial of the initial design.
+    def initial(self, problem: Problem) -> Decision | Stop | None:
+        """Return the next trial of the initial design; None if the design ends early.
 
         By default the next quasi-random point whose cost the budget pays.
         """
@@ -233,14 +257,6 @@ class Method(Budgeted, ABC):
             if state.pays(cost):
                 return self.initial_decision(problem, row, cost, state)
         return self.unfinished_design(self.exhausted(problem, state), state)
-
-    def design_is_over(self, problem: Problem) -> bool:
-        """True if the initial design ends before it has ``initial_trials`` trials."""
-        return False
-
-    def origin_of(self, problem: Problem, row: Row) -> str:
-        """Return the origin of a trial of the initial design, as a phrase."""
-        return "its values are quasi-random"
 
     @abstractmethod
     def decide(self, problem: Problem) -> Decision | Stop:
@@ -261,14 +277,15 @@ class Method(Budgeted, ABC):
         """
         found: list[tuple[Row, int | None]] = []
         for trial in problem.observed:
-            if not self.is_deployable(problem, trial.inputs):
+            row = self.deployed(problem, trial.inputs)
+            if row is None:
                 continue
-            row = self.deployed(problem.as_fixed(trial.inputs))
             (was_run,) = problem.space.are_near(row, [trial.inputs], SAME_VALUE)
             found.append((row, trial.index if was_run else None))
         if not found:  # no trial is in the search space, as after bounds were narrowed
             points = problem.space.sobol_points(_NUM_CANDIDATES, self.seed, problem.held)
-            found = [(self.deployed(row), None) for row in problem.space.decode(points)]
+            drawn = problem.space.decode(points)
+            found = [(self.deployed(problem, row) or row, None) for row in drawn]
         found.sort(key=lambda each: each[1] is None)
         rows, trials = zip(*found, strict=True)
 
@@ -277,40 +294,29 @@ class Method(Budgeted, ABC):
 
         return sorted(self.ranked(problem, rows, trials), key=is_risky)
 
-    def is_deployable(self, problem: Problem, inputs: Row) -> bool:
-        """True if what a trial with these inputs would deploy is in the search space."""
-        return problem.is_deployable(self.deployed(inputs))
+    def deployed(self, problem: Problem, inputs: Row) -> Row | None:
+        """Return what to deploy if a trial with these inputs is the best one.
 
-    def deployed(self, parameters: Row) -> Row:
-        """Return what to deploy if a trial is the best one; by default its own parameterization.
-
-        Other answers are, for example, the same inputs at the target fidelity.
-        """
-        return parameters
-
-    def expected(self, problem: Problem, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
-        """Return the posterior mean and variance of the objective at parameterizations, now.
+        By default the inputs themselves, with the parameters that the caller fixes. Other answers
+        are, for example, the same inputs at the target fidelity.
 
         Returns:
-            ``n`` means and ``n`` variances, in the objective's unit and sign.
+            The parameterization; None if it is not in the search space.
         """
-        with torch.no_grad():
-            moments = problem.posterior.mixture(self.model_points(problem, rows))
-        return problem.scale.moments(*moments)
+        return problem.as_fixed(inputs) if problem.is_deployable(inputs) else None
 
-    def log_feasibility(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
-        """Return the log probability that parameterizations satisfy all outcome constraints.
-
-        Returns:
-            ``n`` logarithms, since tiny probabilities underflow; None without constraints.
-        """
-        if problem.feasibility is None:
-            return None
+    def expected(self, problem: Problem, rows: Sequence[Row]) -> Expected:
+        """Return what is expected now of ``n`` parameterizations, if each is deployed."""
+        X, chance = self.model_points(problem, rows), None
         with torch.no_grad():
-            return problem.feasibility.log_probability(self.model_points(problem, rows))
+            mean, variance = problem.scale.moments(*problem.posterior.mixture(X))
+            if problem.feasibility is not None:
+                chance = problem.feasibility.log_probability(X)
+        return Expected(mean, variance, chance)
 
     # Helpers of subclasses
 
+    @final
     def unfinished_design(self, why: str, state: BudgetState) -> Stop:
         """Return the stop of an initial design that cannot be finished.
 
@@ -324,6 +330,7 @@ class Method(Budgeted, ABC):
             f"compare the trials themselves, or raise {limit}."
         )
 
+    @final
     def ranked(
         self, problem: Problem, rows: Sequence[Row], trials: Sequence[int | None]
     ) -> list[Best]:
@@ -338,11 +345,10 @@ class Method(Budgeted, ABC):
         """
         firsts = [i for i, row in enumerate(rows) if row not in rows[:i]]
         rows, trials = [rows[i] for i in firsts], [trials[i] for i in firsts]
-        mean, variance = self.expected(problem, rows)
+        mean, variance, log_feasibility = self.expected(problem, rows)
         compared = -mean if problem.minimize else mean
         if aversion := self.traits.risk_aversion:
             compared = compared - aversion * variance.sqrt()
-        log_feasibility = self.log_feasibility(problem, rows)
         try:
             costs = self.trial_costs.expected(problem, rows)
         except InputError:
@@ -354,6 +360,7 @@ class Method(Budgeted, ABC):
             found.append(Best(dict(rows[i]), *moments, costs[i], None, trials[i], chance))
         return found
 
+    @final
     def initial_decision(
         self,
         problem: Problem,
@@ -371,7 +378,7 @@ class Method(Budgeted, ABC):
             row: The trial's parameterization.
             cost: Its expected cost, switching cost included; None if unknown.
             state: The state of the budget, which is recorded.
-            why: The reason, as a sentence; None for ``origin_of``.
+            why: The reason, as a sentence; None for its origin.
             join: Punctuation before the reason.
             more: Entries of ``Decision.extra``; ``details`` is added to ``Decision.details``.
         """
@@ -381,7 +388,7 @@ class Method(Budgeted, ABC):
             place = f"initial trial {number}, since not all before it have an outcome"
         return Decision(
             parameters=dict(row),
-            why=f"This is {place}{join} {why or f'{self.origin_of(problem, row)}.'}",
+            why=f"This is {place}{join} {why or f'{origin_of(problem, row)}.'}",
             expected_cost=cost,
             details={**state.record(), **more.pop("details", {})},
             extra=more,
@@ -389,7 +396,15 @@ class Method(Budgeted, ABC):
         )
 
     @property
+    @final
     def search_options(self) -> dict[str, Any]:
         """Options of the acquisition function's optimizer, as far as they are given."""
         options = {"num_restarts": self.num_restarts, "raw_samples": self.raw_samples}
         return {name: value for name, value in options.items() if value is not None}
+
+
+def origin_of(problem: Problem, row: Mapping[str, Any]) -> str:
+    """Return the origin of a trial of the initial design, as a phrase."""
+    if row == problem.center:
+        return "it is the center of the search space"
+    return "its values are quasi-random"

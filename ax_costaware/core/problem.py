@@ -184,6 +184,11 @@ class Problem:
             (found,) = self.space.decode(self.space.complete(self.space.encode([found])))
         return found
 
+    @property
+    def center(self) -> dict[str, Value]:
+        """Center of the search space, with the parameters that the caller fixed."""
+        return self.space.ordered({**self.space.center, **self.fixed})
+
     def is_deployable(self, row: Row) -> bool:
         """True if inputs are in the search space, once the fixed values are set.
 

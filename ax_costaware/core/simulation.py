@@ -114,9 +114,9 @@ class Simulation:
             self._check_row(trial.parameters, f"the parameters of trials[{index}]", is_whole=True)
             self._check_row(trial.realized, f"the realised inputs of trials[{index}]")
         options = self.method.model(self.hyperparameters)
-        self.method = self.method.configured_for([options])
+        self.method = self.method.configured_for(options)
         self.constraints = merged(self.constraints)
-        self._loop = Loop(self.method, options)
+        self._loop = Loop(self.method, self.hyperparameters)
         self._loop.check(self.problem())
 
     def problem(self, fixed: Row | None = None) -> Problem:

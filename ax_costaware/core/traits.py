@@ -35,8 +35,8 @@ class Traits:
     """Name of the strategy, and of the generation node that has the model."""
 
     reads: tuple[str, ...] = ()
-    """Metrics that decisions need, besides the objective, constrained outcomes and a learned
-    cost."""
+    """Metrics that decisions need, besides the objective, constrained outcomes, a learned cost and
+    ``time_metric``."""
 
     refuses_constraints: str | None = "it does not look at other outcomes"
     """Reason why outcome constraints are refused, or None if they are supported."""
@@ -68,6 +68,12 @@ class Traits:
 
     progress: tuple[str, ...] = ()
     """Parameters of which one may be the step of learning curves; none to ignore curves."""
+
+    sees_time: bool = False
+    """True if the last input of the model is the time of a trial."""
+
+    time_metric: str | None = None
+    """Metric in which the time of each trial is reported; None if it is the trial's index."""
 
     winsorize_iqr: float = 10.0
     """Clip bad outliers at this many interquartile ranges, see ``winsorized``."""

@@ -15,7 +15,7 @@ from botorch.models.model import Model
 from ax_costaware.argument_checks import check_fields, one_of, positive_number
 from ax_costaware.core.account import check_reported, costs_of_runs, goes_unmeasured
 from ax_costaware.core.history import check_complete, check_inputs
-from ax_costaware.core.method import Method
+from ax_costaware.core.method import Method, Omitted
 from ax_costaware.core.problem import Problem
 from ax_costaware.core.switching import costs_left_out, switching_costs
 from ax_costaware.core.trial_costs import TrialCosts
@@ -84,14 +84,13 @@ class CostedMethod(Method):
         else:
             check_cost(problem, costs.searched)
 
-    def left_out(self, problem: Problem) -> list[str]:
-        """Return messages about reported costs that the model leaves out."""
+    def omitted(self, problem: Problem) -> Omitted:
+        """Return reported costs that the model leaves out."""
         if self.trial_costs.metric is None:
-            return []
+            return Omitted()
         changes = zip(problem.trials, switching_costs(problem.trials, self), strict=True)
-        return costs_left_out(
-            [t.index for t, change in changes if 0 < (t.reported_cost or math.inf) <= change]
-        )
+        few = [t.index for t, change in changes if 0 < (t.reported_cost or math.inf) <= change]
+        return Omitted(sentences=costs_left_out(few))
 
 
 @dataclass(frozen=True)

@@ -165,17 +165,20 @@ class MultiFidelity(PricedMethod):
             for name, value in self.target.items()
         )
 
-    def model(self, given: FixedHyperparameters | ModelOptions | None = None) -> ModelOptions:
-        """Refuse a given model: it follows from the fidelities, see ``current_model``."""
+    def model(
+        self,
+        given: FixedHyperparameters | ModelOptions | None = None,
+        problem: Problem | None = None,
+        metric: str | None = None,
+    ) -> ModelOptions:
+        """Return a ``FidelityGP``, a Gaussian process whose bias vanishes at the target."""
         if given is not None:
             raise InputError(
                 f"{ARGUMENT}={given!r}: the model of trials at several fidelities is the "
                 "method's own; expected None."
             )
-        return ModelOptions()
-
-    def current_model(self, problem: Problem) -> ModelOptions:
-        """Return a ``FidelityGP``, a Gaussian process whose bias vanishes at the target."""
+        if problem is None:
+            return ModelOptions()
         self._check_target(problem.space)
         fidelities = [problem.space.columns_of({name: self.target[name]}) for name in self.target]
         # A per-configuration effect would make resuming a run less informative than a new one.
@@ -237,15 +240,17 @@ class MultiFidelity(PricedMethod):
                 return replace(self._stop(search, reason), is_final=False)
         return self._decision(search, acquisition, found, incumbent)
 
-    def deployed(self, parameters: Row) -> Row:
+    def deployed(self, problem: Problem, inputs: Row) -> Row | None:
         """Return the trial's inputs at the target, where no trial need have been run.
 
         Inputs are compared by their posterior mean at the target, less ``risk_aversion`` standard
         deviations.
         """
         # Keep the parameter's type: the integer 100 for a target of 100.0.
-        kinds: dict[str, Any] = {name: type(value) for name, value in parameters.items()}
-        return {**parameters, **{name: kinds[name](v) for name, v in self.target.items()}}
+        kinds: dict[str, Any] = {name: type(value) for name, value in inputs.items()}
+        target = {name: kinds[name](value) for name, value in self.target.items()}
+        row = super().deployed(problem, {**inputs, **target})
+        return None if row is None else {**row, **target}
 
     def _log_weight(self, problem: Problem) -> Callable[[Tensor], Tensor] | None:
         """Return the log probability that a trial succeeds and shows its inputs to be feasible."""

@@ -20,6 +20,7 @@ from ax_costaware.argument_checks import (
 )
 from ax_costaware.core.account import ledger_of
 from ax_costaware.core.history import PastTrial
+from ax_costaware.core.method import origin_of
 from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.core.switching import kept_settings
 from ax_costaware.core.traits import Traits
@@ -103,20 +104,25 @@ class PricedMethod(CostedMethod):
         price = self.lmbda
         return price.value * problem.scale.unit if isinstance(price, StandardizedPrice) else price
 
-    def initial(self, problem: Problem) -> Decision | Stop:
+    def initial(self, problem: Problem) -> Decision | Stop | None:
         """Return the next trial of the initial design: a quasi-random point that is not expensive.
 
         With ``initial_share`` and a budget, it is the first of ``_DRAWS`` points that costs at most
         ``max(left of the share / trials left in the design, _COST_RATIO * cheapest point)``.
-        Learned costs are considered from the first report on. See ``design_is_over``.
+        Learned costs are considered from the first report on. The design ends early once it
+        has spent its share, as it may if costs are learned.
         """
+        share, measured = self._design_budget, _measured(problem)
+        may_end = self.charge_initial and len(measured) >= _MIN_OUTCOMES
+        state = self.budget_state(problem, initial=True)
+        if share is not None and may_end and state.spent >= share:
+            return None
         is_known = self.trial_costs.metric is None or any(
             trial.reported_cost is not None for trial in problem.trials
         )
-        share = self._design_budget
         if not is_known or (share is None and self.max_trial_cost is None):
             return super().initial(problem)
-        state, part = self.budget_state(problem, initial=True), math.inf
+        part = math.inf
         if share is not None:
             part = (share - state.spent) / max(1, self.initial_trials - problem.num_begun)
         rows: list[Row] = []
@@ -140,22 +146,14 @@ class PricedMethod(CostedMethod):
             # A cost model of few reports may be far too high, so a trial is run all the same.
             if self.trial_costs.metric is None or state.is_capped or state.pays(min(reported)):
                 return super().initial(problem)
-            if _measured(problem):
+            if measured:
                 raise SpaceExhausted  # the model then searches the whole space, or stops
             return self.unfinished_design(self.exhausted(problem, state), state)
         part = max(part, _COST_RATIO * min(cost for _, cost in affordable))
         row, cost = next(each for each in affordable if each[1] <= part)
         limit = min(part, state.limit or part)
-        why = f"{self.origin_of(problem, row)}, of those that cost at most {limit:.3g}."
+        why = f"{origin_of(problem, row)}, of those that cost at most {limit:.3g}."
         return self.initial_decision(problem, row, cost, state, why)
-
-    def design_is_over(self, problem: Problem) -> bool:
-        """True if the design has spent its share of the budget, as it may if costs are learned."""
-        share = self._design_budget
-        few = len(_measured(problem)) < _MIN_OUTCOMES
-        if share is None or not self.charge_initial or few:
-            return False
-        return self.budget_state(problem, initial=True).spent >= share
 
     @property
     def _design_budget(self) -> float | None:

@@ -84,6 +84,11 @@ class ForgettingKernel(Kernel):  # type: ignore[misc]
         )
 
     @property
+    def is_learned(self) -> bool:
+        """True if the forgetting rate is a parameter, False if it is given."""
+        return isinstance(self.raw_forgetting, torch.nn.Parameter)
+
+    @property
     def forgetting(self) -> Tensor:
         r"""Forgetting rate :math:`\epsilon` per unit of time, ``batch_shape x 1 x 1``."""
         return _to_forgetting(self.raw_forgetting)

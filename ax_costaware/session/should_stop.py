@@ -131,7 +131,7 @@ def should_stop(
             rule = replace(rule, lmbda=None) if isinstance(rule, StopRule) else rule
             method = method.with_lambda_source(lmbda=lmbda, stop=rule)
     model = model_of(method, surrogate_spec or given_spec)
-    method = method.configured_for([model])
+    method = method.configured_for(model)
     try:
         assessment = assess_experiment(session.experiment, method, model)
     except DataRequiredError as error:

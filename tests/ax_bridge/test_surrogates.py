@@ -19,16 +19,13 @@ from gpytorch.mlls import LeaveOneOutPseudoLikelihood
 
 from ax_costaware import (
     FixedHyperparameters,
-    MeasurementRule,
-    MixedRule,
     cost_aware_strategy,
     costly_feedback_strategy,
 )
-from ax_costaware.ax_bridge.node import fitted_problem, method_of_class, node_of
+from ax_costaware.ax_bridge.node import fitted_problem, node_of
 from ax_costaware.ax_bridge.surrogates import _TRANSLATED, model_of
 from ax_costaware.core import ModelOptions
 from ax_costaware.methods.cost_aware import CostAware
-from ax_costaware.methods.costly_feedback import CostlyFeedback
 from ax_costaware.models import TimeVaryingGP
 from ax_costaware.models.fixed_hyperparameters import FixedHyperparameterGP, FixedTimeVaryingGP
 from tests.ax.gittins_toy import make_client, run_trials
@@ -207,6 +204,3 @@ def test_the_model_of_a_strategy(
     strategy = costly_feedback_strategy(**arguments)
     found: ModelOptions = node_of(strategy).loop.options
     assert (found.model_class, found.options) == (model, options)
-    method = method_of_class(strategy, CostlyFeedback)
-    # Who learns how fast things change has to look now and then.
-    assert isinstance(method.rule, MeasurementRule if options else MixedRule)

@@ -187,6 +187,8 @@ def test_a_method_that_decides_nothing_is_refused(
 ) -> None:
     """A method of one's own that forgets to return is named, and not some attribute of None."""
     problem = _run("goes on").problem()
+    # None ends the initial design once there are outcomes.
+    problem = replace(problem, trials=()) if initial else problem
     monkeypatch.setattr(CostAware, "initial" if initial else "decide", lambda *_: None)
     with pytest.raises(InputError, match=r"Gittins decided on None: expected a Decision or a Stop"):
         next_trial(METHODS["goes on"], problem, initial)

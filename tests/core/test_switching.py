@@ -260,7 +260,7 @@ def test_learned_costs_are_learned_without_switching_costs() -> None:
     last = simulation.trials[-1]
     cheap = replace(last, parameters=row(299, "blue"), reported_cost=5.0)
     simulation.trials[-1] = cheap
-    (said,) = method.left_out(simulation.problem())
+    (said,) = method.omitted(simulation.problem()).sentences
     assert "ignores the costs of trials [3]" in said
     assert costs_of_runs(simulation.trials, method).keys() == {0, 1, 2}
     assert isinstance(simulation.ask(), Decision)

@@ -33,7 +33,7 @@ from ax_costaware.argument_checks import (
     set_fields,
 )
 from ax_costaware.core.account import BudgetState
-from ax_costaware.core.method import Method
+from ax_costaware.core.method import Expected, Method
 from ax_costaware.core.model import ARGUMENT, FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import (
     Array,
@@ -252,27 +252,28 @@ class AverageQueries(Method):
         law = with_pairs(self.law, pairs_of(problem.pairs, self.target_names, names))
         return DecodedConditional(law, problem.space, names)
 
-    def model(self, given: FixedHyperparameters | ModelOptions | None = None) -> ModelOptions:
-        """Refuse a given model: it follows from the conditional, see ``current_model``."""
+    def model(
+        self,
+        given: FixedHyperparameters | ModelOptions | None = None,
+        problem: Problem | None = None,
+        metric: str | None = None,
+    ) -> ModelOptions:
+        """Return a conditional mean process under the current conditional.
+
+        Raises:
+            InputError: If a model is given; and as ``check``, before an error inside the model.
+        """
         if given is not None:
             raise InputError(
                 f"{ARGUMENT}={given!r}: the model of averages follows from their law; expected "
                 "hyperparameters=FixedHyperparameters(...) of the method, or None."
             )
-        return ModelOptions()
-
-    def current_model(self, problem: Problem) -> ModelOptions:
-        """Return a conditional mean process under the current conditional.
-
-        Raises:
-            InputError: As ``check``, before an error inside the model.
-        """
+        if problem is None:
+            return ModelOptions()
+        if metric is not None:  # hyperparameters and noise are given for the objective alone
+            return self._model(problem, None, None)
         self.check(problem)
         return self._model(problem, self.hyperparameters, self.noise_variance)
-
-    def constraint_model(self, problem: Problem) -> ModelOptions:
-        """Return a model as ``current_model``, but with fitted hyperparameters and noise."""
-        return self._model(problem, None, None)
 
     def _model(
         self,
@@ -391,19 +392,15 @@ class AverageQueries(Method):
             for row, m, v, chance in found
         ]
 
-    def expected(self, problem: Problem, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
-        """Return posterior mean and variance of the averages that queries observe."""
+    def expected(self, problem: Problem, rows: Sequence[Row]) -> Expected:
+        """Return what is expected of the averages that queries observe."""
+        X, chance = problem.space.encode(rows), None
         with torch.no_grad():
-            moments = posterior(problem)(problem.space.encode(rows))
-        return problem.scale.moments(*moments)
-
-    def log_feasibility(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
-        """Return the log probability that averages satisfy the bounds; None without bounds."""
-        if not problem.constraints:
-            return None
-        averages = Feasibility.of(problem.constraints, ExactPosterior.of)
-        with torch.no_grad():
-            return averages.log_probability(problem.space.encode(rows))
+            moments = problem.scale.moments(*posterior(problem)(X))
+            if problem.constraints:
+                averages = Feasibility.of(problem.constraints, ExactPosterior.of)
+                chance = averages.log_probability(X)
+        return Expected(*moments, chance)
 
     def _latent_space(self, problem: Problem) -> LatentSpace:
         """Return the space of the latent points."""

@@ -25,6 +25,7 @@ from ax_costaware.argument_checks import (
 )
 from ax_costaware.core.account import BudgetState
 from ax_costaware.core.history import PastTrial, blaming
+from ax_costaware.core.method import Omitted
 from ax_costaware.core.problem import Decision, Problem, Stop
 from ax_costaware.core.traits import CONTROL_SET, Traits
 from ax_costaware.core.trial_costs import TrialCosts
@@ -177,9 +178,9 @@ class IndirectQueries(AverageQueries):
             self._check_policies(problem, law.names[0], law.conditional)
         elif not isinstance(law.conditional, PairsConditional):
             self._check_support(problem, law)
-        not_learned = self.not_learned(problem)
+        far = self.omitted(problem).trials
         for trial in problem.trials:
-            if trial.outcome is None or trial.index in not_learned:
+            if trial.outcome is None or trial.index in far:
                 continue
             with blaming(trial):
                 _check_query(law, trial.inputs)
@@ -188,27 +189,24 @@ class IndirectQueries(AverageQueries):
         """Refuse inputs for which the conditional has no distribution."""
         _check_query(self.decoded_law(problem), trial.inputs)
 
-    def not_learned(self, problem: Problem) -> list[int]:
+    def omitted(self, problem: Problem) -> Omitted:
         """Return trials without pairs nearby, since the fitted length-scales have become shorter.
 
         They are learned from again once there are pairs nearby.
         """
         law = self.decoded_law(problem)
         if not isinstance(law.conditional, PairsConditional):
-            return []
+            return Omitted()
         answered = [trial for trial in problem.trials if trial.outcome is not None]
         near = law.supported(problem.space.encode([trial.inputs for trial in answered])).tolist()
-        return [trial.index for trial, is_near in zip(answered, near, strict=True) if not is_near]
-
-    def left_out(self, problem: Problem) -> list[str]:
-        """Return messages about answers that are not learned from."""
-        far = self.not_learned(problem)
-        return [
+        far = [trial.index for trial, is_near in zip(answered, near, strict=True) if not is_near]
+        said = (
             f"The outcomes of trials {far} are left out until there are pairs near them: by the "
             "pairs that there are now nothing is known of the law of their queries."
-        ] * bool(far)
+        )
+        return Omitted(far, [said] if far else [])
 
-    def initial(self, problem: Problem) -> Decision | Stop:
+    def initial(self, problem: Problem) -> Decision | Stop | None:
         """Return the next affordable quasi-random query that the conditional supports."""
         law = self.decoded_law(problem)
 

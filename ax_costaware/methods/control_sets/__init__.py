@@ -34,7 +34,7 @@ from ax_costaware.argument_checks import (
 )
 from ax_costaware.core.account import BudgetState, control_sets_of
 from ax_costaware.core.history import PastTrial
-from ax_costaware.core.method import Method
+from ax_costaware.core.method import Expected, Method, Omitted
 from ax_costaware.core.problem import Best, Decision, Problem, Stop, decision_seed
 from ax_costaware.core.switching import costs_left_out
 from ax_costaware.core.traits import CONTROL_SET, Groups, Traits
@@ -326,19 +326,15 @@ class ControlSets(Method):
         check_realized(problem, self)
         check_constraints(problem, self)
 
-    def not_learned(self, problem: Problem) -> list[int]:
-        """Return running trials with an outcome but without all values of uncontrolled inputs."""
-        return [trial.index for trial, _ in without_realized(problem, self) if trial.is_live]
-
-    def left_out(self, problem: Problem) -> list[str]:
-        """Return messages about costs and outcomes that the models leave out."""
-        running = self.not_learned(problem)
+    def omitted(self, problem: Problem) -> Omitted:
+        """Return running trials without all values of uncontrolled inputs, and unusable costs."""
+        running = [t.index for t, _ in without_realized(problem, self) if t.is_live]
         waiting = (
             f"The outcomes of trials {running} are left out until the realized values of their "
             "uncontrolled inputs are reported."
         )
         costs = costs_left_out(no_more_than_switching_costs(problem.trials, self))
-        return [*costs, waiting] if running else costs
+        return Omitted(running, [*costs, waiting] if running else costs)
 
     def check_outcomes(self, problem: Problem) -> None:
         """Refuse distributions that do not fit, and trials that lack uncontrolled inputs."""
@@ -406,23 +402,20 @@ class ControlSets(Method):
         more = [replace(s, parameters=(*s.parameters, *sorted(known))) for s in self.control_sets]
         return replace(self, control_sets=tuple(more))
 
-    def log_feasibility(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
-        """Return the log probability that expectations over uncontrolled inputs are feasible."""
-        points, places = problem.space.encode(rows), [self.index_of(row) for row in rows]
-        return QuerySpace(problem, self).log_feasibility(points, places)
-
-    def expected(self, problem: Problem, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
-        """Return posterior mean and variance of the expectation over the uncontrolled inputs.
+    def expected(self, problem: Problem, rows: Sequence[Row]) -> Expected:
+        """Return what is expected over the uncontrolled inputs.
 
         Repeating an arm would not repeat its realized point, so the expectation is what counts.
         """
         points, places = problem.space.encode(rows), [self.index_of(row) for row in rows]
-        return problem.scale.moments(*QuerySpace(problem, self).expectations(points, places))
+        space = QuerySpace(problem, self)
+        moments = problem.scale.moments(*space.expectations(points, places))
+        return Expected(*moments, space.log_feasibility(points, places))
 
-    def is_deployable(self, problem: Problem, inputs: Row) -> bool:
-        """True if the values that a trial's control set sets lie in the search space."""
+    def deployed(self, problem: Problem, inputs: Row) -> Row | None:
+        """Return a trial's inputs, if the values that its control set sets are in the space."""
         controlled = self.control_sets[self.index_of(inputs)].parameters
-        return problem.space.admits({**inputs, **problem.fixed}, controlled)
+        return inputs if problem.space.admits({**inputs, **problem.fixed}, controlled) else None
 
     def failed_points(self, problem: Problem) -> Tensor:
         """Return a few nodes of the distribution of each failed trial's inputs."""

@@ -111,18 +111,17 @@ class ControlSetValues:
         rows = [
             {**trial.parameters, **problem.fixed}
             for trial in problem.observed
-            if method.is_deployable(problem, trial.parameters)
+            if method.deployed(problem, trial.parameters) is not None
         ]
         if not rows:
             return None
-        log_feasibility = method.log_feasibility(problem, rows)
+        log_feasibility = method.expected(problem, rows).log_feasibility
         assert log_feasibility is not None
         is_feasible = (log_feasibility.exp() >= method.feasibility_threshold).tolist()
         good = [row for row, is_good in zip(rows, is_feasible, strict=True) if is_good]
         if not good:
             return None
-        mean, _ = method.expected(problem, good)
-        return float(problem.scale.to_model(mean).max())
+        return float(problem.scale.to_model(method.expected(problem, good).mean).max())
 
     @property
     def is_feasible(self) -> bool:

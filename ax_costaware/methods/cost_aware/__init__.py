@@ -138,25 +138,24 @@ class CostAware(PricedMethod):
             return ImprovementPerCostStop()
         return GittinsStop()
 
-    def model(self, given: FixedHyperparameters | ModelOptions | None = None) -> ModelOptions:
+    def model(
+        self,
+        given: FixedHyperparameters | ModelOptions | None = None,
+        problem: Problem | None = None,
+        metric: str | None = None,
+    ) -> ModelOptions:
         """Return the model's class and options, with the kernel ``kernel`` if it is fitted."""
         if given is None and self.kernel == "matern":
             return ModelOptions("MaternGP", MaternGP)
-        return super().model(given)
+        return super().model(given, problem, metric)
 
-    def initial(self, problem: Problem) -> Decision | Stop:
+    def initial(self, problem: Problem) -> Decision | Stop | None:
         """Return the next trial of the initial design; the first may be the center of the space."""
-        center, begun = _center(problem), problem.trials or problem.earlier_in_batch
+        center, begun = problem.center, problem.trials or problem.earlier_in_batch
         if self.initialize_with_center and not begun and problem.space.meets(center):
             drawn: Iterator[Row] = chain([center], iter(problem.draw, None))
             problem = replace(problem, draw=partial(next, drawn))
         return super().initial(problem)
-
-    def origin_of(self, problem: Problem, row: Row) -> str:
-        """Return the origin of an initial trial: the center, or the quasi-random design."""
-        if row == _center(problem):
-            return "it is the center of the search space"
-        return super().origin_of(problem, row)
 
     def decide(self, problem: Problem) -> Decision | Stop:
         """Return the affordable trial of the largest acquisition value, or the reason to stop."""
@@ -224,8 +223,3 @@ class Gittins(CostAware):
     def with_lambda_source(self, **fields: Any) -> Self:
         """Return the method with another source of lambda, without the decay."""
         return replace(self, decay=None, **fields)
-
-
-def _center(problem: Problem) -> Row:
-    """Return the center of the search space, with the parameters that the caller fixed."""
-    return problem.space.ordered({**problem.space.center, **problem.fixed})

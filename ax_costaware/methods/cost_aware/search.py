@@ -302,13 +302,13 @@ class Search(Generic[Priced]):
     def _observed_deployable(self) -> list[bool]:
         """True for each observed trial that can be deployed, see ``Problem.is_deployable``."""
         method, problem = self.method, self.problem
-        return [method.is_deployable(problem, trial.inputs) for trial in problem.observed]
+        return [method.deployed(problem, t.inputs) is not None for t in problem.observed]
 
     @cached_property
     def _pending_deployable(self) -> list[bool]:
         """True for each pending trial that can be deployed."""
         method, problem = self.method, self.problem
-        return [method.is_deployable(problem, other.parameters) for other in problem.pending]
+        return [method.deployed(problem, o.parameters) is not None for o in problem.pending]
 
     def incumbent(self) -> Optimum[float]:
         """Return the evaluated point with the best ``mean - risk_aversion * standard deviation``.

@@ -19,7 +19,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -35,11 +35,9 @@ from ax_costaware.argument_checks import (
     optional,
 )
 from ax_costaware.core.account import ROUNDING, BudgetState
-from ax_costaware.core.history import PastTrial
 from ax_costaware.core.model import ARGUMENT, FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Best, Decision, Problem, Stop, decision_seed, feasibility_text
 from ax_costaware.core.traits import Traits
-from ax_costaware.core.trial_times import TrialTimes
 from ax_costaware.costs import SwitchingCost
 from ax_costaware.costs.declared_cost import cost_of
 from ax_costaware.exceptions import InputError
@@ -173,7 +171,8 @@ class CostlyFeedback(CostedMethod):
             refuses_constraints=None,
             may_skip=True,
             may_repeat=True,
-            reads=() if self.time is None else (self.time,),
+            sees_time=True,
+            time_metric=self.time,
         )
 
     def _least_cost(self, problem: Problem) -> float | None:
@@ -188,20 +187,28 @@ class CostlyFeedback(CostedMethod):
         """Costs of measurements by ``cost``."""
         return MeasurementCosts.of(self)
 
+    def _time_of(self, problem: Problem, index: int) -> float:
+        times = self.times(problem.trials)
+        assert times is not None
+        return times[index]
+
     def beta_at(self, trial_index: int) -> float:
         """Return the weight of the upper confidence bound for the trial of an index."""
         assert self.beta is not None
         return self.beta(trial_index + 1) if callable(self.beta) else self.beta
 
-    def times(self, trials: Sequence[PastTrial]) -> TrialTimes:
-        """Return the times of trials: as reported, or by their index."""
-        if self.time is None:
-            return TrialTimes(None, len(trials))
-        reported = {t.index: t.metrics[self.time] for t in trials if self.time in t.metrics}
-        return TrialTimes(reported, len(trials))
+    def model(
+        self,
+        given: FixedHyperparameters | ModelOptions | None = None,
+        problem: Problem | None = None,
+        metric: str | None = None,
+    ) -> ModelOptions:
+        """Return a ``TimeVaryingGP`` with the forgetting rate, fitted or as given.
 
-    def model(self, given: FixedHyperparameters | ModelOptions | None = None) -> ModelOptions:
-        """Return a ``TimeVaryingGP`` with the forgetting rate, fitted or as given."""
+        That of an outcome constraint has a fitted rate of its own.
+        """
+        if metric is not None:
+            return replace(self, forgetting=None).model()
         if isinstance(given, FixedHyperparameters):
             if self.forgetting is None:
                 raise InputError(
@@ -223,17 +230,6 @@ class CostlyFeedback(CostedMethod):
                 f"{found.options!r}: expected it in one of them."
             )
         return replace(found, options={**found.options, "forgetting": self.forgetting})
-
-    def constraint_model(self, problem: Problem) -> ModelOptions:
-        """Return a model as ``model``, with a fitted forgetting rate of its own."""
-        return replace(self, forgetting=None).model()
-
-    def configured_for(self, models: Sequence[ModelOptions]) -> Self:
-        """Return the method with its default rule for a given or learned forgetting rate."""
-        method = super().configured_for(models)
-        if method.rule is not None:
-            return method
-        return replace(method, rule=default_rule(all("forgetting" in m.options for m in models)))
 
     def check(self, problem: Problem) -> None:
         """Refuse an invalid cost or time metric, and measured trials without a cost or a time."""
@@ -293,7 +289,7 @@ class CostlyFeedback(CostedMethod):
             state,
             "its values are quasi-random, and its outcome is measured.",
             measure=pays,
-            details={"now": self.times(problem.trials)[problem.next_index]},
+            details={"now": self._time_of(problem, problem.next_index)},
         )
         why = decision.why
         if problem.num_begun >= self.initial_trials:
@@ -313,7 +309,7 @@ class CostlyFeedback(CostedMethod):
         of the best posterior mean, which is measured if that is affordable and the rule says so.
         """
         state, index, scale = self.budget_state(problem), problem.next_index, problem.scale
-        now = self.times(problem.trials)[index]
+        now = self._time_of(problem, index)
         pays, may_pay = False, state.pays(self._least_cost(problem))
         for explores in (True, False) if may_pay else (False,):
             pending = self._measured(problem)
@@ -327,7 +323,9 @@ class CostlyFeedback(CostedMethod):
             (cost,) = self.trial_costs.expected(problem, [row])
             if pays := state.pays(cost):
                 break
-        rule = self.rule or default_rule(self.forgetting is not None)
+        model = problem.model
+        assert isinstance(model, TimeVaryingGP)
+        rule = self.rule or default_rule(not model.forgetting_kernel.is_learned)
         chance = None
         if feasibility is not None:
             chance = float(feasibility.probability(point))
@@ -433,7 +431,7 @@ class CostlyFeedback(CostedMethod):
             some point is feasible. If none is, the search maximizes the probability of it.
         """
         space, seed = problem.space, decision_seed(self.seed, index)
-        now = self.times(problem.trials)[index]
+        now = self._time_of(problem, index)
         posterior = ExactPosterior.of(problem.model, X_pending=X_pending).at_time(now)
         starts = starts_of(space, self.raw_samples or NUM_STARTS, seed, problem.held)
         search = ConfidenceSearch(

@@ -297,7 +297,7 @@ class TreeSearch(AverageQueries):
 
     def _without_data(self, problem: Problem) -> Problem:
         """Return a problem whose model is the prior: its one outcome says nothing."""
-        options, given = self.current_model(problem), self.hyperparameters
+        options, given = self.model(problem=problem), self.hyperparameters
         assert given is not None
         scale = options.scale_of(problem.space.bounds.new_zeros(0), problem.minimize)
         noise = {"noise": lambda A: torch.full_like(A[..., 0], given.noise_variance)}

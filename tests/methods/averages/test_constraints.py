@@ -89,7 +89,7 @@ def test_the_probability_is_that_of_the_point() -> None:
         expected = norm.cdf((most - joint.mean.detach()) / sd)
         assert best.feasibility == pytest.approx(float(expected.item()), abs=1e-6)
     rows = [trial.parameters for trial in simulation.trials]
-    chances = simulation.method.log_feasibility(problem, rows)
+    chances = simulation.method.expected(problem, rows).log_feasibility
     assert chances is not None
     mean, variance = ExactPosterior.of(model)(problem.space.encode(rows))
     expected = norm.cdf(((most - mean) / variance.sqrt()).detach().numpy())

@@ -148,7 +148,7 @@ def test_the_probability_is_that_of_the_expectation() -> None:
         expected = chance(best.control_set, best.parameters)
         assert best.feasibility == pytest.approx(expected, abs=5e-3)
     rows = [trial.parameters for trial in simulation.trials]
-    chances = simulation.method.log_feasibility(problem, rows)
+    chances = simulation.method.expected(problem, rows).log_feasibility
     assert chances is not None
     for row, found in zip(rows, chances.exp().tolist(), strict=True):
         assert found == pytest.approx(chance(str(row[CONTROL_SET]), row), abs=5e-3)

@@ -138,10 +138,10 @@ def test_learned_costs_leave_switching_costs_out() -> None:
     method = method_with(control_sets=[ControlSet(s.parameters) for s in SETS[:2]])
     simulation = run_of(method, 4)
     last, problem = simulation.trials[-1], simulation.problem()
-    assert not method.left_out(problem)
+    assert not method.omitted(problem).sentences
     known = costs_to_learn_from(simulation.trials, method)
     simulation.trials[-1] = replace(last, reported_cost=5.0)
-    (said,) = method.left_out(simulation.problem())
+    (said,) = method.omitted(simulation.problem()).sentences
     assert "ignores the costs of trials [3]" in said
     left = {name: {i: c for i, c in costs.items() if i != 3} for name, costs in known.items()}
     assert costs_to_learn_from(simulation.trials, method) == left != known

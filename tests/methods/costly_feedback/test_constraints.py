@@ -39,8 +39,10 @@ BOUND = OutcomeConstraint("heat", lower=0.5)
 class Known(CostlyFeedback):
     """With hyperparameters of the heat that are given, too, which saves fits."""
 
-    def constraint_model(self, problem: Problem) -> ModelOptions:
-        return self.model(HEAT)
+    def model(
+        self, given: Any = None, problem: Problem | None = None, metric: str | None = None
+    ) -> ModelOptions:
+        return super().model(given if metric is None else HEAT, problem)
 
 
 METHOD = Known(
@@ -131,7 +133,7 @@ def test_what_a_point_promises_counts_as_far_as_it_is_likely_to_be_feasible() ->
     assert point == pytest.approx(best, abs=0.03)
     near = int((grid - torch.tensor(point)).norm(dim=-1).argmin())
     assert decision.details["feasibility"] == pytest.approx(float(chance[near]), abs=0.05)
-    chances = simulation.method.log_feasibility(problem, [decision.parameters])
+    chances = simulation.method.expected(problem, [decision.parameters]).log_feasibility
     assert chances is not None
     assert float(chances.exp()) == pytest.approx(decision.details["feasibility"], abs=1e-9)
 

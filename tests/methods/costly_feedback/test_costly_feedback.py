@@ -13,7 +13,7 @@ from botorch.models import SingleTaskGP
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.model import FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Decision, Pending, Problem
-from ax_costaware.core.simulation import Outcome, Simulation
+from ax_costaware.core.simulation import Outcome, Simulation, simulate
 from ax_costaware.costs import AffineCost, SwitchingCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import LogarithmicBeta
@@ -177,12 +177,15 @@ def test_the_model(
     found = method.model(given)
     assert found.model_class is model
     assert found.options == options
-    # Who learns how fast things change has to look now and then.
-    rule = method.configured_for([found]).rule
-    assert isinstance(rule, MeasurementRule if options else MixedRule)
-    assert CostlyFeedback(rule=MeasurementRule(0.5)).configured_for(
-        [found]
-    ).rule == MeasurementRule(0.5)
+
+
+@pytest.mark.parametrize("forgetting", [None, 0.05])
+def test_the_default_rule(forgetting: float | None) -> None:
+    """Who learns how fast things change has to look now and then."""
+    method = CostlyFeedback(forgetting=forgetting, initial_trials=2, num_restarts=2, raw_samples=32)
+    run = simulate(method, FEEDBACK_SPACE, lambda row, _: Outcome(float(str(row["x"]))), 3)
+    kind = MixedRule if forgetting is None else MeasurementRule
+    assert run.trials[-1].decision["rule"].startswith(kind.__name__)
 
 
 STEEP = AffineCost({"x": 4.0}, fixed=0.5)
