@@ -11,7 +11,7 @@ from ax.generators.torch.botorch_modular.utils import ModelConfig
 from ax_costaware.argument_checks import instance_of
 from ax_costaware.core import FixedHyperparameters, ModelOptions
 from ax_costaware.core.method import Method
-from ax_costaware.core.model import DEFAULT
+from ax_costaware.core.model import DEFAULT, GivenModel
 from ax_costaware.exceptions import InputError
 
 _TRANSLATED = (
@@ -41,9 +41,7 @@ def model_of(method: Method, given: SurrogateSpec | FixedHyperparameters | None)
     return method.model(given_model(given))
 
 
-def given_model(
-    given: SurrogateSpec | FixedHyperparameters | None,
-) -> FixedHyperparameters | ModelOptions | None:
+def given_model(given: SurrogateSpec | FixedHyperparameters | None) -> GivenModel:
     """Return the model that a user asks for, without Ax; see ``model_of`` for the argument."""
     if not isinstance(given, SurrogateSpec):
         return given

@@ -22,7 +22,7 @@ from ax_costaware.core.failures import is_futile
 from ax_costaware.core.history import check_inputs
 from ax_costaware.core.method import Method
 from ax_costaware.core.model import (
-    FixedHyperparameters,
+    GivenModel,
     ModelOptions,
     check_lengthscales,
     winsorized,
@@ -53,7 +53,7 @@ class Loop:
     method: Method
     """The method."""
 
-    given: FixedHyperparameters | ModelOptions | None = None
+    given: GivenModel = None
     """Model of the objective that the user asks for; None for the method's own."""
 
     _fitted: dict[str | None, tuple[object, OutcomeScale, Model]] = field(

@@ -26,7 +26,7 @@ from ax_costaware.argument_checks import (
 from ax_costaware.core.account import Budgeted, BudgetState
 from ax_costaware.core.failures import is_near_failures
 from ax_costaware.core.history import PastTrial
-from ax_costaware.core.model import FixedHyperparameters, ModelOptions
+from ax_costaware.core.model import FixedHyperparameters, GivenModel, ModelOptions
 from ax_costaware.core.problem import Best, Decision, Problem, Stop
 from ax_costaware.core.trial_times import TrialTimes
 from ax_costaware.costs.cost_model import SAME_VALUE
@@ -182,10 +182,7 @@ class Method(Budgeted, ABC):
         return TrialTimes(reported, len(trials))
 
     def model(
-        self,
-        given: FixedHyperparameters | ModelOptions | None = None,
-        problem: Problem | None = None,
-        metric: str | None = None,
+        self, given: GivenModel = None, problem: Problem | None = None, metric: str | None = None
     ) -> ModelOptions:
         """Return the class of a model and its options.
 

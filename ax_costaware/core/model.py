@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from inspect import signature
 from numbers import Real
-from typing import Any
+from typing import Any, TypeAlias
 
 from botorch.fit import fit_fully_bayesian_model_nuts, fit_gpytorch_mll
 from botorch.models import SingleTaskGP
@@ -244,6 +244,10 @@ def check_lengthscales(options: Mapping[str, Any], num_columns: int) -> None:
             "column of the model, of which a choice without an order has one for every value; or "
             "a number."
         )
+
+
+GivenModel: TypeAlias = FixedHyperparameters | ModelOptions | None
+"""Model of the objective that a user asks for; None for the method's own."""
 
 
 def winsorized(outcomes: Tensor, minimize: bool, winsorize_iqr: float) -> Tensor:

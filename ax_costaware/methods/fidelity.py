@@ -25,7 +25,7 @@ from ax_costaware.acquisition.target_fidelity import at_target, target_moments
 from ax_costaware.argument_checks import boolean, check_fields, plain_value
 from ax_costaware.core.failures import failures_as_constraint
 from ax_costaware.core.history import PastTrial
-from ax_costaware.core.model import ARGUMENT, FixedHyperparameters, ModelOptions
+from ax_costaware.core.model import ARGUMENT, GivenModel, ModelOptions
 from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop, feasibility_text
 from ax_costaware.core.switching import next_cost
 from ax_costaware.core.traits import Groups, Traits
@@ -166,10 +166,7 @@ class MultiFidelity(PricedMethod):
         )
 
     def model(
-        self,
-        given: FixedHyperparameters | ModelOptions | None = None,
-        problem: Problem | None = None,
-        metric: str | None = None,
+        self, given: GivenModel = None, problem: Problem | None = None, metric: str | None = None
     ) -> ModelOptions:
         """Return a ``FidelityGP``, a Gaussian process whose bias vanishes at the target."""
         if given is not None:

@@ -34,7 +34,7 @@ from ax_costaware.argument_checks import (
 )
 from ax_costaware.core.account import BudgetState
 from ax_costaware.core.method import Expected, Method
-from ax_costaware.core.model import ARGUMENT, FixedHyperparameters, ModelOptions
+from ax_costaware.core.model import ARGUMENT, FixedHyperparameters, GivenModel, ModelOptions
 from ax_costaware.core.problem import (
     Array,
     Best,
@@ -253,10 +253,7 @@ class AverageQueries(Method):
         return DecodedConditional(law, problem.space, names)
 
     def model(
-        self,
-        given: FixedHyperparameters | ModelOptions | None = None,
-        problem: Problem | None = None,
-        metric: str | None = None,
+        self, given: GivenModel = None, problem: Problem | None = None, metric: str | None = None
     ) -> ModelOptions:
         """Return a conditional mean process under the current conditional.
 

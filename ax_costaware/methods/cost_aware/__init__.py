@@ -20,7 +20,7 @@ from itertools import chain
 from typing import Any, ClassVar, Self, TypeAlias
 
 from ax_costaware.argument_checks import boolean, check_fields, instance_of, one_of
-from ax_costaware.core.model import FixedHyperparameters, ModelOptions
+from ax_costaware.core.model import GivenModel, ModelOptions
 from ax_costaware.core.problem import Decision, Problem, Stop
 from ax_costaware.core.traits import Traits
 from ax_costaware.exceptions import InputError
@@ -139,10 +139,7 @@ class CostAware(PricedMethod):
         return GittinsStop()
 
     def model(
-        self,
-        given: FixedHyperparameters | ModelOptions | None = None,
-        problem: Problem | None = None,
-        metric: str | None = None,
+        self, given: GivenModel = None, problem: Problem | None = None, metric: str | None = None
     ) -> ModelOptions:
         """Return the model's class and options, with the kernel ``kernel`` if it is fitted."""
         if given is None and self.kernel == "matern":

@@ -35,7 +35,7 @@ from ax_costaware.argument_checks import (
     optional,
 )
 from ax_costaware.core.account import ROUNDING, BudgetState
-from ax_costaware.core.model import ARGUMENT, FixedHyperparameters, ModelOptions
+from ax_costaware.core.model import ARGUMENT, FixedHyperparameters, GivenModel, ModelOptions
 from ax_costaware.core.problem import Best, Decision, Problem, Stop, decision_seed, feasibility_text
 from ax_costaware.core.traits import Traits
 from ax_costaware.costs import SwitchingCost
@@ -198,10 +198,7 @@ class CostlyFeedback(CostedMethod):
         return self.beta(trial_index + 1) if callable(self.beta) else self.beta
 
     def model(
-        self,
-        given: FixedHyperparameters | ModelOptions | None = None,
-        problem: Problem | None = None,
-        metric: str | None = None,
+        self, given: GivenModel = None, problem: Problem | None = None, metric: str | None = None
     ) -> ModelOptions:
         """Return a ``TimeVaryingGP`` with the forgetting rate, fitted or as given.
 
