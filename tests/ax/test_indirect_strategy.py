@@ -645,3 +645,36 @@ def test_queries_go_on_telling_where_the_best_value_is_far_above_all_averages() 
     assert all(found.decision["information"] > 1e-6 for found in told)
     assert told[-1].decision["acquisition"] == "joint_entropy"
     assert told[-1].why.startswith("No answer tells of the greatest value by itself any more.")
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_the_published_model_is_equation_5(sign: float) -> None:
+    """With a prior mean, and learned weights that do not sum to one."""
+    m, lengthscale, noise, X, A = 0.6 * sign, 0.25, 1e-3, *pairs(40)
+    law = LearnedConditional(X, A, 0.4, 1e-2, sampling_error=False, outside="keep")
+    client = make_client(
+        sign < 0,
+        conditional=law,
+        hyperparameters=FixedHyperparameters(lengthscale, 1.5, noise, mean=m),
+    )
+    arms = run_trials(client, 5, sign)
+    best = recommend(client)
+
+    def rbf(left: Any, right: Any) -> Any:
+        return np.exp(-0.5 * ((left[:, None] - right) ** 2).sum(-1))
+
+    asked = np.array([[arm["a1"], arm["a2"]] for arm in arms])
+    unit = 0.4 * A.std(0)
+    W = np.linalg.solve(
+        rbf(A / unit, A / unit) + len(A) * 1e-2 * np.eye(len(A)), rbf(A / unit, asked / unit)
+    )
+    assert W.sum(0).max() < 0.95
+    at, points = np.array([[*best.parameters.values()]]), X / (10 * lengthscale)
+    k = 1.5 * rbf(at / (10 * lengthscale), points) @ W
+    Q = 1.5 * W.T @ rbf(points, points) @ W + noise * np.eye(5)
+    z = sign * np.array([answer(arm) for arm in arms])
+    assert best.expected_value == pytest.approx(
+        float((m + k @ np.linalg.solve(Q, z - m * W.sum(0)))[0]), abs=1e-5
+    )
+    variance = 1.5 - float((k @ np.linalg.solve(Q, k.T))[0, 0])
+    assert best.standard_deviation == pytest.approx(math.sqrt(variance), abs=1e-5)

@@ -80,7 +80,8 @@ class LearnedConditional(PairsConditional):
 
     sampling_error: bool = True
     """True to add the sampling error of averages over finitely many pairs to the model. False is
-    the published form, which takes the weights as exact, and is overconfident with few pairs.
+    the published form, which takes the weights as exact, and is overconfident with few pairs. Its
+    weights also act on a given prior mean; else outcomes are centered at that mean first.
     Neither includes the bias from smoothing over queries: a function that varies within the spacing
     of the pairs' queries needs more pairs, or a known distribution with estimated parameters."""
 

@@ -46,7 +46,7 @@ from ax_costaware.core.problem import (
 )
 from ax_costaware.core.traits import Traits
 from ax_costaware.exceptions import InputError
-from ax_costaware.laws import Conditional
+from ax_costaware.laws import Conditional, LearnedConditional
 from ax_costaware.methods.averages.deployment import best_points, recommendation_record
 from ax_costaware.methods.averages.information import (
     MIN_INFORMATION,
@@ -67,6 +67,7 @@ from ax_costaware.methods.averages.law import (
 from ax_costaware.methods.stopping import NUM_AHEAD, at_price
 from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
 from ax_costaware.models.fixed_hyperparameters import FixedConditionalMeanProcess
+from ax_costaware.models.outcome_scale import OutcomeScale
 from ax_costaware.models.posterior import ExactPosterior
 from ax_costaware.space.parameters import Choice, FreeParameter, Row
 
@@ -293,6 +294,11 @@ class AverageQueries(Method):
             name, model_class = "ConditionalMeanProcess", ConditionalMeanProcess
             return ModelOptions(name, model_class, options, normalizes=False, key=key)
         made = given.of(FixedConditionalMeanProcess, **options)
+        if isinstance(key, LearnedConditional) and not key.sampling_error:
+            # As published, weights act on the prior mean, too, so that outcomes are not centered.
+            scale = OutcomeScale(unit=made.given_scale.unit)
+            mean = given.mean / scale.unit * (-1 if problem.minimize else 1)
+            made = replace(made, given_scale=scale, options={**made.options, "mean": mean})
         return replace(made, normalizes=False, key=key)
 
     def decide(self, problem: Problem) -> Decision | Stop:
