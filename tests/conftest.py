@@ -15,6 +15,8 @@ import pytest
 if TYPE_CHECKING:
     from tests.fresh import FreshProcess
 
+pytest.register_assert_rewrite("ax_costaware.testing")
+
 with suppress(ImportError):  # The wheel is tried where it is not installed.
     from hypothesis import HealthCheck, settings
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard
 from ax.api.client import Client
 from ax.core.analysis_card import (
     AnalysisCard,
@@ -27,7 +26,6 @@ from ax_costaware.core import Decision, Problem
 from ax_costaware.methods import Method
 from ax_costaware.session import complete_trial, exclude_trial
 from tests.ax import feedback_toy, gittins_toy, indirect_toy, toy, tree_toy
-from tests.session.conftest import KINDS, behind
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -49,26 +47,6 @@ def unavailable(cards: list[AnalysisCard]) -> dict[str, str]:
 def next_trial(client: Client) -> int:
     """Index of a new trial."""
     return next(iter(client.get_next_trials(max_trials=1)))
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_every_method(name: str, tmp_path: Path) -> None:
-    method, special = METHODS[name]
-    client = method.make_client(initial_trials=2, budget=30.0)
-    method.run_trials(client, 3)
-    path = tmp_path / "page.html"
-    cards = overview(client, path)
-    chance = ["InputLawAnalysis"] if name == "control sets" else []
-    assert [c.name for c in cards] == ["RecommendationAnalysis", *special, *COMMON, *chance]
-    assert not any(isinstance(c, ErrorAnalysisCard) for c in cards)
-    assert set(unavailable(cards)) <= {"InputLawAnalysis"}
-    page = path.read_text("utf-8")
-    assert page.count("plotly.js v") == 1
-    text = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
-    for card in cards:
-        assert f"<h2>{escape(card.title)}</h2>\n<p>{escape(card.subtitle)}</p>" in text
-    assert not re.search(r"(src|href)\s*=", text)
-    assert page.count("Plotly.newPlot(") >= sum(isinstance(c, PlotlyAnalysisCard) for c in cards)
 
 
 def test_by_way_of_the_client() -> None:
@@ -123,13 +101,6 @@ def test_a_single_outcome() -> None:
         assert set(unavailable(cards)) <= {"InputLawAnalysis"}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_each_kind_of_client(kind: str) -> None:
-    client = feedback_toy.make_client()
-    feedback_toy.run_trials(client, 1)
-    assert len(overview(behind(kind, client))) == 4
-
-
 def test_what_is_in_the_way_is_named(client: Client, tmp_path: Path) -> None:
     # A trial that the strategy does not know the control set of.
     trial = client._experiment.trials[0]
@@ -149,17 +120,6 @@ def test_a_cost_that_is_missing() -> None:
     assert list(reasons) == ["DeploymentAnalysis", "StoppingAnalysis"]
     for reason in reasons.values():
         assert "trials [0] were completed without a cost" in reason
-
-
-def test_several_objectives() -> None:
-    """What needs no model is shown, and the rest says what is not supported, in our words."""
-    client = feedback_toy.make_client()
-    feedback_toy.run_trials(client, 1)
-    client.configure_optimization(objective="y, -z")
-    client.attach_data(0, {"z": 1.0})
-    reasons = unavailable(overview(client))
-    assert list(reasons) == ["RecommendationAnalysis", "FeedbackAnalysis"]
-    assert all("several metrics, ['y', 'z']" in reason for reason in reasons.values())
 
 
 class Mine(Method):

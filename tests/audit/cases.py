@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import torch
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
 from ax.exceptions.core import OptimizationShouldStop
@@ -195,18 +193,3 @@ def decisions(
             complete(client, case, index, arm, scale=scale, offset=offset, unit=unit)
     logging.disable(logging.NOTSET)
     return arms
-
-
-def decisions_under(case: str, setting: str) -> list[dict[str, Any]]:
-    """``decisions`` in a process that somebody has set up differently."""
-    if setting == "torch.float64":
-        torch.set_default_dtype(torch.float64)
-    elif setting == "no gradients":
-        torch.set_grad_enabled(False)
-    elif setting == "numpy raises":
-        np.seterr(all="raise")
-    elif setting == "torch.float32 and another seed":
-        torch.set_default_dtype(torch.float32)
-        torch.manual_seed(17)
-        np.random.seed(17)  # noqa: NPY002
-    return decisions(case)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.audit.cases import CASES, decisions
-from tests.fresh import ROOT, FreshProcess
+from tests.fresh import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -33,41 +33,12 @@ def check_alike(
     ] == found
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("scale", [1e-30, 1e-9, 1e-3, 1e9, 1e30])
-def test_unit_of_the_objective(case: str, scale: float) -> None:
-    check_alike(decisions(case, scale=scale), usual(case), 1e-5)
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_unit_that_is_a_power_of_two(case: str) -> None:
-    """It changes no digit of what a model sees, and so none of a decision."""
-    assert decisions(case, scale=2.0**40) == usual(case)
-
-
 @pytest.mark.filterwarnings("ignore:.*Optimization failed:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.OptimizationWarning")
 @pytest.mark.parametrize("case", CASES)
 def test_offset_of_the_objective(case: str) -> None:
     """The digits that are left decide: of a millionth of the offset there are ten."""
     check_alike(decisions(case, offset=1e6), usual(case), 1e-2)
-
-
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("unit", [1e-9, 1 / 3, 1e9])
-def test_unit_of_costs(case: str, unit: float) -> None:
-    check_alike(decisions(case, unit=unit), usual(case), 1e-4)
-
-
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize(
-    "setting",
-    ["torch.float64", "no gradients", "numpy raises", "torch.float32 and another seed"],
-)
-def test_what_a_process_has_set(fresh_process: FreshProcess, case: str, setting: str) -> None:
-    """A decision is a function of what is stored alone."""
-    found = fresh_process.call("tests.audit.cases:decisions_under", case, setting)
-    check_alike(found, usual(case), 1e-9)
 
 
 CONSTRAINED = """

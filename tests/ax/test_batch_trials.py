@@ -96,18 +96,6 @@ def test_a_runner_runs_it() -> None:
     assert outcome_record(batch) == batch.run_metadata[RECORD]
 
 
-def test_several_arms_are_refused() -> None:
-    client = make_client("gittins")
-    batch = client._experiment.new_batch_trial()
-    for x1 in (0.2, 0.3):
-        batch.add_arm(Arm({"x1": x1, "x2": 0.4}))
-    message = "trial 0 is a BatchTrial of 2 arms: a cost belongs to one arm"
-    with pytest.raises(UnsupportedError, match=message):
-        complete_trial(client, 0, objective({"x1": 0.2, "x2": 0.4}))
-    with pytest.raises(UnsupportedError, match=message):
-        client.get_next_trials(max_trials=1)
-
-
 def test_without_an_arm_nothing_can_be_reported_and_runs_go_on() -> None:
     client = make_client("gittins")
     client._experiment.new_batch_trial()

@@ -12,32 +12,23 @@ from ax.api.client import Client
 from ax.core.trial_status import TrialStatus
 from ax.core.utils import extract_pending_observations
 from ax.exceptions.core import UnsupportedError, UserInputError
-from ax.service.ax_client import AxClient
-from ax.service.utils.instantiation import ObjectiveProperties
 from botorch.models import SingleTaskGP
 
 from ax_costaware import (
     BernoulliRule,
     FullFeedback,
-    LCBUCBRule,
-    LogarithmicBeta,
     MeasurementRule,
-    MixedRule,
     complete_trial,
-    costly_feedback_strategy,
     query,
     recommend,
-    report_cost,
     spending,
 )
 from ax_costaware.ax_bridge.node import fitted_problem
 from ax_costaware.core import Problem
 from ax_costaware.methods.costly_feedback.rules import RIVAL_CORRELATION
 from tests.ax.feedback_toy import (
-    FAST,
     FORGETTING,
     arm_of,
-    complete,
     make_client,
     objective,
     record,
@@ -125,18 +116,6 @@ def test_confidence_of_independent_rivals() -> None:
         assert decision["confidence"] <= least + 1e-6
 
 
-def test_directions_mirror_each_other() -> None:
-    """Minimising -y asks for the same trials as maximising y, and signs the record."""
-    up, down = make_client(rule=MeasurementRule(0.7)), make_client(True, rule=MeasurementRule(0.7))
-    assert run_trials(up, 8) == run_trials(down, 8, sign=-1.0)
-    for index in range(8):
-        assert arm_of(up, index) == pytest.approx(arm_of(down, index), abs=1e-5)
-    first, second = (record(client, 7)["decision"] for client in (up, down))
-    for name in ("mean", "upper_confidence_bound"):
-        assert first[name] == pytest.approx(-second[name], abs=1e-5)
-    assert first["confidence"] == pytest.approx(second["confidence"], abs=1e-5)
-
-
 @pytest.mark.usefixtures("full_searches")
 def test_a_skipped_trial_is_neither_pending_nor_failed() -> None:
     """Ax counts it as pending for ever; the strategy may use its point again at once."""
@@ -153,25 +132,6 @@ def test_a_skipped_trial_is_neither_pending_nor_failed() -> None:
         _, mean, sd = posterior_at(client, index)
         bound = float((mean + math.sqrt(0.5) * sd).max())
         assert record(client, index)["decision"]["upper_confidence_bound"] > bound - 1e-6
-
-
-def test_what_is_reported_counts_not_what_was_asked_for() -> None:
-    """A measurement against the advice is used and charged, one that was left out is neither."""
-    client = make_client(rule=BernoulliRule(0.0), cost=2.5)
-    run_trials(client, 4)
-    ((index, arm),) = client.get_next_trials(max_trials=1).items()
-    assert not query(client, index).measure
-    assert query(client, index).expected_cost == 0.0
-    complete_trial(client, index, {"y": objective(dict(arm), index)})
-    assert len(problem_of(client).observed) == 5
-    asking = make_client(rule=FullFeedback(), cost=2.5)
-    run_trials(asking, 4)
-    (index,) = asking.get_next_trials(max_trials=1)
-    assert query(asking, index).measure
-    complete_trial(asking, index)
-    assert len(problem_of(asking).observed) == 4
-    assert [spending(c).entries[4].charged for c in (client, asking)] == [2.5, 0.0]
-    assert record(asking, index)["decision"]["now"] == 4.0
 
 
 def test_a_budget_that_is_used_up() -> None:
@@ -194,103 +154,6 @@ def test_a_budget_that_is_used_up() -> None:
     assert "nothing is measured: what is left of the budget, 0.5 of 4" in query(overrun, index).why
     free = make_client(rule=FullFeedback(), budget=1.0, charge_initial=False)
     assert run_trials(free, 6) == [True] * 5 + [False]
-
-
-def test_a_learned_cost(caplog: pytest.LogCaptureFixture) -> None:
-    """It is that of measured trials; the others report none, and nobody misses it."""
-    client = make_client(rule=BernoulliRule(0.5), cost="seconds", budget=30.0, metrics=("seconds",))
-    paid = []
-    for step in range(10):
-        ((index, arm),) = client.get_next_trials(max_trials=1).items()
-        asked, seconds = query(client, index), 1.0 + float(arm["x1"])
-        if not asked.measure:
-            assert asked.expected_cost == 0.0
-            complete_trial(client, index)
-        elif step % 2:
-            complete_trial(client, index, objective(dict(arm), index), cost=seconds)
-        else:
-            outcome = {"y": objective(dict(arm), index), "seconds": seconds}
-            client.complete_trial(index, raw_data=outcome)
-        paid.append(seconds if asked.measure else 0.0)
-        if asked.measure and step:
-            assert 1.0 < (asked.expected_cost or 0.0) < 4.0
-    assert 0.0 in paid
-    assert [entry.charged for entry in spending(client).entries] == pytest.approx(paid)
-    assert [entry for entry in caplog.records if entry.levelname == "WARNING"] == []
-    assert recommend(client).expected_cost == pytest.approx(1.5, rel=0.5)
-
-
-def test_a_learned_cost_that_is_missing(caplog: pytest.LogCaptureFixture) -> None:
-    """A measured trial without one is refused, until it is reported."""
-    client = make_client(cost="seconds")
-    ((index, arm),) = client.get_next_trials(max_trials=1).items()
-    complete_trial(client, index, objective(dict(arm), index))
-    assert "trial 0 is completed without its cost" in caplog.text
-    with pytest.raises(
-        UserInputError, match=r"cost='seconds': trials \[0\] were completed without"
-    ):
-        client.get_next_trials(max_trials=1)
-    report_cost(client, index, 2.5)
-    (index,) = client.get_next_trials(max_trials=1)
-    complete_trial(client, index)
-    client.attach_data(index, {"y": 0.5})
-    with pytest.raises(UserInputError, match=r"trials \[1\] were completed without a cost"):
-        client.get_next_trials(max_trials=1)
-
-
-@pytest.mark.parametrize(
-    "rule",
-    [
-        MeasurementRule(0.6, compare="local_optima", joint=False),
-        LCBUCBRule(),
-        BernoulliRule(0.5),
-        MixedRule(MeasurementRule(0.9), 0.2, 0.6),
-        FullFeedback(),
-    ],
-)
-def test_rules(rule: Any) -> None:
-    """Every rule runs, draws by (seed, trial index), and is named in the record."""
-    settings: dict[str, Any] = {"seed": 2, "beta": LogarithmicBeta(0.5), "initial_trials": 2}
-    first, second = (make_client(rule=rule, **settings) for _ in range(2))
-    assert run_trials(first, 5) == run_trials(second, 5)
-    for index in range(2, 5):
-        assert record(first, index) == record(second, index)
-        assert record(first, index)["decision"]["rule"] == repr(rule)
-        assert record(first, index)["decision"]["beta"] == 0.5 * math.log(4 * (index + 1))
-
-
-def test_decisions_repeat_with_the_seed_and_leave_the_global_one_alone() -> None:
-    """Another seed differs, and global states are unmoved."""
-    client, other = (make_client(seed=seed, rule=BernoulliRule(0.5)) for seed in (3, 4))
-    assert run_trials(client, 7) != run_trials(other, 7)
-    torch.manual_seed(5)
-    before = torch.random.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
-    client.get_next_trials(max_trials=1)
-    assert torch.equal(before[0], torch.random.get_rng_state())
-    assert np.array_equal(before[1], np.random.get_state()[1])  # noqa: NPY002
-
-
-def test_several_trials_at_once_and_out_of_order() -> None:
-    """Each has its own time; the pending ones that are measured push the next ones away."""
-    client = make_client(rule=FullFeedback(), budget=20.0)
-    first = client.get_next_trials(max_trials=5)
-    assert [record(client, i)["phase"] for i in first] == ["initial"] * 5
-    assert [record(client, i)["decision"]["now"] for i in first] == [0.0, 1.0, 2.0, 3.0, 4.0]
-    for index in (2, 0, 4):
-        complete(client, index, dict(first[index]))
-    batch = client.get_next_trials(max_trials=3) | client.get_next_trials(max_trials=1)
-    assert list(batch) == [5, 6, 7, 8]
-    assert [record(client, i)["decision"]["now"] for i in batch] == [5.0, 6.0, 7.0, 8.0]
-    assert [record(client, i)["decision"]["spent"] for i in batch] == [5.0, 6.0, 7.0, 8.0]
-    points = [np.array(list(arm.values())) for arm in batch.values()]
-    for i, one in enumerate(points):
-        assert all(np.abs(one - other).max() > 0.05 for other in points[:i])
-    for index in (8, 3, 5, 6):
-        complete(client, index, dict((first | batch)[index]))
-    client.mark_trial_failed(7)
-    client.mark_trial_abandoned(1)
-    run_trials(client, 1)
-    assert len(problem_of(client).observed) == 8
 
 
 def test_trials_that_are_not_measured_push_nobody_away() -> None:
@@ -384,24 +247,6 @@ def test_recommendations_are_of_now() -> None:
         complete_trial(client, index)
 
 
-def test_views_of_ax_refuse_what_drifts() -> None:
-    """They know no time; what needs no model works."""
-    client = make_client(rule=FullFeedback())
-    run_trials(client, 5)
-    for ask in (
-        lambda: client.predict([{"x1": 0.25, "x2": 0.75}]),
-        lambda: client.get_best_parameterization(),
-    ):
-        with pytest.raises(UnsupportedError, match=r"different times, and drift: see .*recommend"):
-            ask()
-    parameters, _, index, _ = client.get_best_parameterization(use_model_predictions=False)
-    assert parameters == arm_of(client, index)
-    cards = [card for group in client.compute_analyses(display=False) for card in group.flatten()]
-    assert {"Summary", "BestTrials", "GenerationStrategyGraph"} <= {card.name for card in cards}
-    refused = [card for card in cards if "Error" in type(card).__name__]
-    assert all("different times, and drift" in card.subtitle for card in refused)
-
-
 @pytest.mark.usefixtures("full_searches")
 def test_of_two_points_that_were_equally_good_the_later_is_best_now() -> None:
     client = make_client(initial_trials=0, forgetting=0.3)
@@ -410,18 +255,6 @@ def test_of_two_points_that_were_equally_good_the_later_is_best_now() -> None:
         complete_trial(client, index, {"y": 0.0 if x1 == 0.5 else 1.0})
     run_trials(client, 1)
     assert float(recommend(client).parameters["x1"]) > 0.6
-
-
-def test_fixed_parameters() -> None:
-    """Values that the caller fixes are honoured in both phases, and the record says so."""
-    client = make_client(rule=FullFeedback())
-    ((index, arm),) = client.get_next_trials(max_trials=1, fixed_parameters={"x2": 0.25}).items()
-    assert arm["x2"] == 0.25
-    complete(client, index, dict(arm))
-    run_trials(client, 4)
-    ((index, arm),) = client.get_next_trials(max_trials=1, fixed_parameters={"x2": 0.25}).items()
-    assert arm["x2"] == 0.25
-    assert "The caller had fixed {'x2': 0.25}." in query(client, index).why
 
 
 def test_initial_trials_that_nobody_measures() -> None:
@@ -435,50 +268,3 @@ def test_initial_trials_that_nobody_measures() -> None:
     assert "do not have enough outcomes for a model yet" in query(client, 4).why
     run_trials(client, 3)
     assert [record(client, i)["phase"] for i in range(5, 8)] == ["initial", "initial", "rule"]
-
-
-def test_several_arms_are_refused() -> None:
-    """A measurement is of one arm."""
-    client = make_client(initial_trials=1)
-    for _ in range(2):
-        with pytest.raises(UnsupportedError, match="takes one arm"):
-            client._generation_strategy.gen(experiment=client._experiment, n=2)
-        run_trials(client, 1)
-
-
-def test_without_an_initial_design_the_model_decides_from_what_was_attached() -> None:
-    client = make_client(initial_trials=0)
-    index = client.attach_trial({"x1": 0.2, "x2": 0.4})
-    complete(client, index, {"x1": 0.2, "x2": 0.4})
-    run_trials(client, 1)
-    assert record(client, 1)["phase"] == "rule"
-
-
-def test_learned_hyperparameters() -> None:
-    """Without any number given the forgetting rate, too, is fitted to the outcomes."""
-    client = make_client(surrogate_spec=None, forgetting=None, rule=FullFeedback())
-    run_trials(client, 7)
-    rates = [record(client, i)["decision"]["forgetting"] for i in (4, 5, 6)]
-    assert len(set(rates)) == 3
-    assert all(0 < rate < 1 for rate in rates)
-
-
-@pytest.mark.filterwarnings("ignore:The `AxClient` class is deprecated:DeprecationWarning")
-def test_ax_client() -> None:
-    """The same strategy runs through AxClient."""
-    client = AxClient(
-        generation_strategy=costly_feedback_strategy(rule=BernoulliRule(0.5), **FAST),
-        verbose_logging=False,
-    )
-    client.create_experiment(
-        name="toy",
-        parameters=[{"name": n, "type": "range", "bounds": [0.0, 1.0]} for n in ("x1", "x2")],
-        objectives={"y": ObjectiveProperties(minimize=False)},
-    )
-    measured = []
-    for _ in range(10):
-        arm, index = client.get_next_trial()
-        measured.append(complete(client, index, arm))
-    assert 4 < sum(measured) < 10
-    assert spending(client).spent == sum(measured)
-    assert recommend(client).control_set is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,29 +13,23 @@ from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax_costaware import (
     ControlSet,
     Discrete,
-    Empirical,
     FixedHyperparameters,
     GaussianCopula,
     JointEmpirical,
     Learned,
-    TruncatedNormal,
     Uniform,
     complete_trial,
     control_set_parameter,
     control_set_strategy,
     recommend,
 )
-from ax_costaware.ax_bridge.node import method_of
 from ax_costaware.laws.joint import JointLaw
 from ax_costaware.session import Recommendation
 from tests.ax.toy import MARGINALS, arm_of, complete, make_client, record
-from tests.fresh import FreshProcess
 from tests.repeats import mostly_slow
-from tests.resuming import Run
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
-NUM_TRIALS = 3
 
 RNG = np.random.default_rng(0)
 X1 = RNG.random(60)
@@ -49,25 +42,6 @@ LEARNED = {"x3": Learned(Uniform(0.0, 1.0), 3.0)}
 def ids(joint: JointLaw) -> str:
     """Name of a law's class."""
     return type(joint).__name__
-
-
-@pytest.mark.parametrize("joint", JOINTS, ids=ids)
-def test_next_decision_after_reload_is_the_same(
-    tmp_path: Path, joint: JointLaw, fresh_process: FreshProcess
-) -> None:
-    """A joint law, and a law that is learned from the trials: stored after each."""
-    run = Run(tmp_path)
-    client = make_client(
-        storage_config=run.config, initial_trials=2, budget=20, marginals=LEARNED, joint=joint
-    )
-    for _ in range(NUM_TRIALS):
-        index, arm = run.decide(client)
-        complete(client, index, arm)
-        run.store(client)
-    run.decide(client)
-    run.assert_resumed_alike(fresh_process)
-    restored = Client.load_from_json_file(run.paths[0])
-    assert method_of(restored._generation_strategy) == method_of(client._generation_strategy)
 
 
 def best_alone(client: Client) -> Recommendation:
@@ -188,51 +162,3 @@ def test_every_acquisition_decides_in_every_kind_of_space(acquisition: str) -> N
     assert {r.control_set for r in (best, *best.alternatives)} == {s.name for s in control_sets}
     assert best.expected_value >= max(r.expected_value for r in best.alternatives)
     client.get_best_parameterization()
-
-
-def test_a_copula_of_integers_and_logs_decides() -> None:
-    """Marginals with atoms and on log scales, of which one is controlled at a time."""
-    control_sets = (
-        ControlSet(["x"], 1.0),
-        ControlSet(["x", "n"], 1.5),
-        ControlSet(["x", "rate"], 2.0),
-    )
-    joint = GaussianCopula(
-        {
-            "n": Discrete((1, 2, 3, 4), (0.1, 0.4, 0.4, 0.1)),
-            "rate": TruncatedNormal(0.3, 0.2, 0.01, 1.0),
-            "load": Empirical((1.0, 2.0, 2.5, 7.0)),
-        },
-        [[1.0, 0.8, 0.2], [0.8, 1.0, 0.3], [0.2, 0.3, 1.0]],
-    )
-    client = Client()
-    client.configure_experiment(
-        name="copula",
-        parameters=[
-            RangeParameterConfig("x", (0.0, 1.0), "float"),
-            RangeParameterConfig("n", (1, 4), "int"),
-            RangeParameterConfig("rate", (0.01, 1.0), "float", scaling="log"),
-            RangeParameterConfig("load", (1.0, 9.0), "float"),
-            control_set_parameter(control_sets),
-        ],
-    )
-    client.configure_optimization("y")
-    client.set_generation_strategy(
-        control_set_strategy(
-            control_sets,
-            marginals={},
-            joint=joint,
-            initial_trials=2,
-            initial_control_sets=["x+n", "x+rate"],
-            num_restarts=2,
-            raw_samples=16,
-            surrogate_spec=FixedHyperparameters(0.5, noise_variance=1e-3),
-        )
-    )
-    for step in range(5):
-        ((index, arm),) = client.get_next_trials(max_trials=1).items()
-        chosen = next(s for s in control_sets if s.name == arm["control_set"])
-        nature = {"n": 2 + step % 2, "rate": 0.1 + 0.1 * step, "load": 2.0}
-        realized = {k: v for k, v in nature.items() if k not in chosen.parameters}
-        complete_trial(client, index, float(arm["x"]), realized=realized)
-    assert recommend(client).parameters["x"] > 0.8

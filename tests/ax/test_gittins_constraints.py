@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
 from ax.analysis.plotly.objective_p_feasible_frontier import ObjectivePFeasibleFrontierPlot
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig, StorageConfig
@@ -16,12 +13,8 @@ from ax.exceptions.core import OptimizationShouldStop, UserInputError
 from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
 
 import ax_costaware as ac
-from ax_costaware.analysis import overview
-from ax_costaware.ax_bridge.node import fitted_problem
-from ax_costaware.models import FixedHyperparameterGP
 from tests.ax.gittins_toy import COST, FAST, record
-from tests.fresh import FreshProcess
-from tests.resuming import Run, decide
+from tests.resuming import decide
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -52,65 +45,6 @@ def run(client: Client, count: int) -> None:
     for _ in range(count):
         for index, arm in client.get_next_trials(max_trials=1).items():
             ac.complete_trial(client, index, outcomes(arm))
-
-
-@cache
-def ran() -> Client:
-    """Nine trials, with which Ax's cross-validation finds no fault either."""
-    client = make_client(seed=1)
-    run(client, 9)
-    return client
-
-
-def test_each_outcome_has_a_model_of_its_own() -> None:
-    """The hyperparameters that are given are the objective's; data are complete."""
-    client = ran()
-    problem = fitted_problem(client._experiment, client._generation_strategy)
-    (constraint,) = problem.constraints
-    other = constraint.fit()
-    assert isinstance(problem.model, FixedHyperparameterGP)
-    assert not isinstance(other, FixedHyperparameterGP)
-    with torch.no_grad():
-        mean = constraint.scale.from_model(other.posterior(problem.evaluated).mean.squeeze(-1))
-    waste = [outcomes(trial.inputs)["waste"] for trial in problem.observed]
-    assert mean.numpy() == pytest.approx(np.array(waste), abs=0.02)
-    (predicted,) = client.predict([{"x1": 0.8, "x2": 0.3}])
-    assert predicted["waste"][0] < 0.05
-
-
-def test_decisions_are_of_feasible_trials() -> None:
-    client = ran()
-    for index in range(4, 9):
-        decision = record(client, index)["decision"]
-        assert 0.0 <= decision["feasibility"] <= 1.0
-        assert "easible with a probability of" in ac.query(client, index).why
-    best = ac.recommend(client)
-    assert best.feasibility is not None
-    assert best.feasibility >= 0.9
-    assert outcomes(best.parameters)["waste"] <= 0.1
-    assert "feasible with probability" in str(best)
-    chances = [other.feasibility or 0.0 for other in (best, *best.alternatives)]
-    assert chances[-1] < 0.9
-    found, _, index, _ = client.get_best_parameterization()
-    assert found == best.parameters
-    assessment = ac.should_stop(client)
-    assert assessment.incumbent_trial == index
-    assert assessment.feasibility == best.feasibility
-    assert "feasible with probability" in str(assessment)
-
-
-def test_cards() -> None:
-    """Of this package, and Ax's own of the objective against feasibility."""
-    cards = {card.name: card for card in overview(ran())}
-    table = cards["RecommendationAnalysis"]
-    assert table.df["feasibility"].between(0, 1).all()
-    assert "of points that are feasible with a probability of at least 0.9" in table.subtitle
-    feasible = (table.df["feasibility"] >= 0.9).sum()
-    assert len(cards["DeploymentAnalysis"].df) == feasible < len(table.df)
-    frontier = ObjectivePFeasibleFrontierPlot(num_points_to_generate=2)
-    (card,) = ran().compute_analyses([frontier], display=False)
-    assert card.name == "ObjectivePFeasibleFrontierPlot"
-    assert "rror" not in card.title
 
 
 def test_a_plot_that_fails_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,45 +107,6 @@ def test_what_is_missing_is_named() -> None:
         ac.complete_trial(client, client.attach_trial(arm), outcomes(arm))
     ((index, _),) = client.get_next_trials(max_trials=1).items()
     assert record(client, index)["decision"]["feasibility"] > 0
-
-
-def test_a_table_of_past_trials_may_have_them() -> None:
-    pd = pytest.importorskip("pandas")
-    rows = [{"x1": x1, "x2": x2} for x1 in (0.2, 0.7) for x2 in (0.3, 0.9)]
-    client = make_client()
-    ac.attach_table(client, pd.DataFrame([{**row, **outcomes(row)} for row in rows]))
-    ((index, _),) = client.get_next_trials(max_trials=1).items()
-    assert record(client, index)["decision"]["feasibility"] > 0
-
-
-def test_the_argument_is_checked() -> None:
-    with pytest.raises(
-        UserInputError, match=r"feasibility_threshold=1\.0: expected a number strictly between"
-    ):
-        ac.cost_aware_strategy(1.0, feasibility_threshold=1.0)
-
-
-def test_next_decision_after_reload_is_the_same(
-    tmp_path: Path, fresh_process: FreshProcess
-) -> None:
-    """Nothing is feasible at first under the tight bound; the default surrogate is fitted."""
-    stored = Run(tmp_path, "tight")
-    client = make_client(
-        stored.config,
-        ("waste <= 0.03", "waste >= -1"),
-        surrogate_spec=None,
-        feasibility_threshold=0.8,
-        initial_trials=2,
-    )
-    for step in range(5):
-        index, arm = stored.decide(client)
-        ac.complete_trial(client, index, outcomes(arm))
-        if step in (1, 2, 4):
-            stored.store(client)
-    stored.decide(client)
-    assert stored.decisions[2]["record"]["decision"]["lambda"] is None
-    assert stored.decisions[-1]["record"]["decision"]["feasibility"] is not None
-    stored.assert_resumed_alike(fresh_process)
 
 
 def test_a_run_that_is_told_of_no_bounded_outcome_ends() -> None:

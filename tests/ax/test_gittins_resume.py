@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from ax.api.client import Client
 from ax.core.parameter import ParameterType, RangeParameter
 from ax.exceptions.core import UserInputError
 from ax.orchestration.orchestrator import Orchestrator
@@ -14,12 +12,7 @@ from ax.orchestration.orchestrator_options import OrchestratorOptions
 from ax.storage.sqa_store.structs import DBSettings
 
 from ax_costaware import (
-    AffineCost,
     FunctionRunner,
-    GittinsDecay,
-    ProductCost,
-    StandardizedPrice,
-    SwitchingCost,
     complete_trial,
     query,
     recommend,
@@ -28,66 +21,10 @@ from ax_costaware import (
 )
 from ax_costaware.ax_bridge.node import method_of
 from ax_costaware.ax_bridge.records import problem_of
-from tests.ax.gittins_toy import arm_of, make_client, objective, run_trials, true_cost
-from tests.fresh import FreshProcess
+from tests.ax.gittins_toy import arm_of, make_client, objective, run_trials
 from tests.resuming import Run, decide, load, open_database
 
 pytestmark = pytest.mark.usefixtures("short_searches")
-
-STORED = (0, 1, 3, 5)
-"""Runs are stored after these: one initial trial comes after the first, then the model's."""
-
-SUM = AffineCost({"x2": 2.0}) + ProductCost({"x1": 1}) + 0.25
-
-TINY = 1e-12
-"""Costs of some 1e-12 are zero or one digit in Ax's data, which keep ten decimals."""
-
-
-def _run(name: str, folder: Path, trials: int, **strategy: Any) -> Run:
-    """A run that was stored after its trials."""
-    run = Run(folder, name)
-    client = make_client(storage_config=run.config, initial_trials=2, **strategy)
-    if "hours" in strategy.values():
-        client.configure_tracking_metrics(["hours"])
-    for step in range(trials):
-        index, arm = run.decide(client)
-        _complete(client, index, arm, step, learned="hours" in strategy.values())
-        if step in STORED:
-            run.store(client)
-    run.decide(client)
-    return run
-
-
-def _complete(client: Client, index: int, arm: dict[str, Any], step: int, learned: bool) -> None:
-    cost = TINY * true_cost(arm) if learned else None
-    if step == 3:
-        # An outcome is lost, not its cost.
-        complete_trial(client, index, None, cost=cost)
-    else:
-        complete_trial(client, index, {"y": objective(arm) / 3}, cost=cost)
-
-
-def test_next_decision_after_reload_is_the_same(
-    tmp_path: Path, fresh_process: FreshProcess
-) -> None:
-    """Stored after some trials; a new process decides as the old one did."""
-    runs = [
-        # Ax's default surrogate, whose fit must not depend on the fits before it either.
-        _run("held", tmp_path, 4, budget=60.0, stop=True, surrogate_spec=None, initial_share=0.2),
-        _run("again", tmp_path, 4, budget=40.0, acquisition="log_ei_cost_cooling"),
-        _run("learned", tmp_path, 6, cost="hours", decay=GittinsDecay(3.0)),
-        _run("sum", tmp_path, 2, budget=60.0, cost=SwitchingCost({"x1": 0.1}, SUM)),
-        _run("scaled", tmp_path, 2, lmbda=StandardizedPrice(1e-4), acquisition="gittins"),
-    ]
-    held, again, learned, added, _ = (run.decisions for run in runs)
-    paid = added[-1]["record"]
-    assert paid["expected_cost"] - paid["switching_cost"] == pytest.approx(SUM.at(added[-1]["arm"]))
-    assert len({d["record"]["decision"]["lambda"] for d in held[2:]}) == 1
-    assert len({d["record"]["decision"]["lambda"] for d in again[2:]}) == 3
-    assert learned[-1]["record"]["decision"]["relative_lambda"] < 3.0
-    assert 0.4 * TINY < learned[-1]["record"]["expected_cost"] < 4 * TINY
-    for run in runs:
-        run.assert_resumed_alike(fresh_process)
 
 
 @pytest.mark.parametrize("changed", ["direction", "range"])

@@ -6,10 +6,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from ax.adapter.cross_validation import cross_validate
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig, StorageConfig
-from ax.exceptions.core import OptimizationShouldStop, UnsupportedError, UserInputError
+from ax.exceptions.core import OptimizationShouldStop, UserInputError
 
 from ax_costaware import (
     AffineCost,
@@ -18,8 +17,6 @@ from ax_costaware import (
     attach_table,
     complete_trial,
     cost_aware_strategy,
-    recommend,
-    spending,
 )
 from ax_costaware.ax_bridge.node import method_of_class
 from ax_costaware.methods import CostAware
@@ -35,8 +32,6 @@ pytestmark = [
 ]
 
 FAST_FIT = {n: x for n, x in FAST.items() if n not in ("surrogate_spec", "initial_share")}
-PRODUCT = ProductCost({"days": 0.5, "rate": -0.25, "lamp": 1}, scale=0.2)
-TABLE = TableCost("soil", {"clay": 1.0, "sand": 2.5, "peat": 4.0})
 
 
 def mixed_client(storage_config: StorageConfig | None = None, **strategy: Any) -> Client:
@@ -69,50 +64,6 @@ def loss(x: dict[str, Any]) -> float:
     return float(
         (x["dose"] - 1) ** 2 / 25 + (x["pots"] - 3) ** 2 / 9 + x["lamp"] / 20 + x["rate"]
     ) + (soil + size + late)
-
-
-def run(client: Client, count: int, learned: bool = False) -> None:
-    """Run some trials."""
-    for _ in range(count):
-        ((index, arm),) = client.get_next_trials(max_trials=1).items()
-        cost = 1.0 + 0.1 * float(arm["days"]) if learned else None
-        complete_trial(client, index, {"loss": loss(dict(arm))}, cost=cost)
-
-
-COSTS: dict[str, Any] = {
-    "table": TABLE,
-    "affine": AffineCost({"days": 0.05, "pots": 0.5, "rate": 1.0}, fixed=0.25),
-    "product": PRODUCT,
-    "sum": TABLE
-    + TableCost("size", {"S": 0.0, "M": 0.5, "L": 1.0})
-    + TableCost("pots", {1: 0.0, 2: 0.5, 3: 1.0, 4: 1.5})
-    + AffineCost({"days": 0.05}),
-    "function": lambda x: 0.5 + 0.01 * x["days"] + {"S": 1.0, "M": 2.0, "L": 3.0}[x["size"]],
-    "learned": "hours",
-}
-
-
-@pytest.fixture(scope="module", params=list(COSTS))
-def mixed(request: pytest.FixtureRequest) -> Client:
-    """A run on all of them."""
-    client = mixed_client(cost=COSTS[request.param], budget=60.0, stop=False)
-    run(client, 5, learned=request.param == "learned")
-    return client
-
-
-def test_arms_and_costs_are_valid(mixed: Client) -> None:
-    """Integers and choices are exact, constraints hold, and costs are those of the arms."""
-    for index in mixed._experiment.trials:
-        arm = arm_of(mixed, index)
-        mixed._experiment.search_space.check_types(arm, raise_error=True)
-        assert mixed._experiment.search_space.check_membership(arm)
-        assert type(arm["days"]) is int
-        expected = record(mixed, index).get("expected_cost")
-        cost = method_of_class(mixed._generation_strategy, CostAware).cost
-        if not isinstance(cost, str):
-            at = cost.at(arm) if hasattr(cost, "at") else cost(arm)
-            assert expected == pytest.approx(at, rel=1e-12)
-    assert spending(mixed).spent > 0
 
 
 @pytest.mark.parametrize(
@@ -163,29 +114,6 @@ def test_a_constraint_on_steps_that_are_all_fixed() -> None:
         ((index, arm),) = arms.items()
         assert arm.items() >= fixed.items()
         complete_trial(client, index, {"y": float(arm["c"])})
-
-
-def test_ax_keeps_working(mixed: Client) -> None:
-    """Prediction, cross-validation and best point on such an experiment."""
-    best = recommend(mixed)
-    (prediction,) = mixed.predict([best.parameters])
-    assert prediction["loss"][0] == pytest.approx(best.expected_value, abs=1e-6)
-    adapter = mixed._generation_strategy.adapter
-    assert adapter is not None
-    assert len(cross_validate(adapter)) == 5, "one of each trial"
-    for use_model in (True, False):
-        parameters, _, index, _ = mixed.get_best_parameterization(use_model_predictions=use_model)
-        assert parameters == arm_of(mixed, index)
-
-
-def test_only_what_is_left_is_spent_on_a_choice() -> None:
-    """With less than the expensive soils cost left, the cheapest is all that is asked for."""
-    client = mixed_client(cost=TABLE, budget=6.5, stop=False, initial_trials=2)
-    with pytest.raises(OptimizationShouldStop, match="which saves"):
-        run(client, 12)
-    assert 5.5 < spending(client).spent <= 6.5
-    last = [arm_of(client, i)["soil"] for i in client._experiment.trials][-1]
-    assert last in {"clay", "sand"}
 
 
 @pytest.mark.parametrize("noise", [None, 2.0])
@@ -247,14 +175,6 @@ def test_a_cost_that_is_negative_somewhere() -> None:
     client.configure_optimization(objective="y")
     client.set_generation_strategy(cost_aware_strategy(AffineCost({"x": -1.0}, 0.5), budget=3))
     with pytest.raises(UserInputError, match=r"AffineCost\({'x': -1.0}, fixed=0.5\) at {'x': 1.0}"):
-        client.get_next_trials(max_trials=1)
-
-
-def test_several_objectives_are_refused() -> None:
-    """Before the first trial."""
-    client = mixed_client(cost=1.0)
-    client.configure_optimization(objective="loss, hours")
-    with pytest.raises(UnsupportedError, match="several metrics"):
         client.get_next_trials(max_trials=1)
 
 

@@ -16,11 +16,8 @@ from ax.api.configs import RangeParameterConfig
 from ax.exceptions.core import (
     DataRequiredError,
     OptimizationShouldStop,
-    UnsupportedError,
     UserInputError,
 )
-from ax.service.ax_client import AxClient
-from ax.service.utils.instantiation import ObjectiveProperties
 from scipy.stats import norm
 
 from ax_costaware import (
@@ -32,14 +29,12 @@ from ax_costaware import (
     complete_trial,
     cost_aware_strategy,
     gittins_strategy,
-    query,
     recommend,
     spending,
 )
 from ax_costaware.acquisition import gittins_index, lambda_for_budget
-from ax_costaware.ax_bridge.node import fitted_problem, method_of_class
+from ax_costaware.ax_bridge.node import fitted_problem
 from ax_costaware.core import Problem
-from ax_costaware.methods.cost_aware import CostAware
 from tests.ax.gittins_toy import (
     COST,
     FAST,
@@ -117,18 +112,6 @@ def test_run_until_nothing_is_worth_its_cost(minimize: bool) -> None:
         assert part in str(end)
 
 
-def test_directions_mirror_each_other() -> None:
-    """Minimising -y asks for the same trials as maximising y, and signs the record."""
-    up, down = make_client(lmbda=0.01), make_client(minimize=True, lmbda=0.01)
-    arms = run_trials(up, 7), run_trials(down, 7, sign=-1.0)
-    for one, other in zip(*arms, strict=True):
-        assert one == pytest.approx(other, abs=1e-5)
-    first, second = (record(client, 6)["decision"] for client in (up, down))
-    for name in ("index", "incumbent", "mean"):
-        assert first[name] == pytest.approx(-second[name], abs=1e-5)
-    assert first["incumbent_trial"] == second["incumbent_trial"]
-
-
 def test_a_function_costs_what_its_value_object_does() -> None:
     """Its gradient is found by differences, so the decisions agree to these."""
     decided = []
@@ -140,14 +123,6 @@ def test_a_function_costs_what_its_value_object_does() -> None:
         for one, other in zip(decided[0], given, strict=True):
             assert one["expected_cost"] == pytest.approx(other["expected_cost"], abs=1e-4)
             assert one["decision"]["index"] == pytest.approx(other["decision"]["index"], abs=1e-4)
-
-
-def test_a_constant_cost() -> None:
-    """A number: a budget of seven pays for seven trials."""
-    client = make_client(cost=1, budget=7, stop=False)
-    with pytest.raises(OptimizationShouldStop, match=r"budget is used up. Spent 7 of 7"):
-        run_trials(client, 8)
-    assert [entry.charged for entry in spending(client).entries] == [1.0] * 7
 
 
 @pytest.mark.parametrize("stop", [True, False])
@@ -166,19 +141,6 @@ def test_lambda_from_the_budget(stop: bool) -> None:
     assert decisions[0]["lambda"] == pytest.approx(rough, rel=0.2)
     assert decisions[0]["spent"] + decisions[0]["remaining"] == pytest.approx(40.0)
     assert (len({d["lambda"] for d in decisions}) == 1) == stop
-
-
-def test_the_budget_is_never_exceeded() -> None:
-    """Towards the end only what is left is spent, on the best that it pays for."""
-    client = make_client(budget=9.0, initial_share=0.2, stop=False)
-    with pytest.raises(OptimizationShouldStop) as end:
-        run_trials(client, 40)
-    spent = spending(client)
-    assert 9.0 - 0.5 < spent.spent <= 9.0 + 1e-6
-    for index in range(4, len(client._experiment.trials)):
-        decided = record(client, index)
-        assert decided["expected_cost"] <= decided["decision"]["remaining"] + 1e-6
-    assert f"Spent {spent.spent:g} of 9, which saves {spent.remaining:g}." in str(end.value)
 
 
 def test_a_stop_says_that_only_cheap_trials_were_left() -> None:
@@ -252,18 +214,6 @@ def test_money_that_is_reserved_by_a_learned_cost_may_come_back(initial_trials: 
     assert client.get_next_trials(max_trials=1)
 
 
-def test_predictions_in_any_unit() -> None:
-    """Ax's own have the standard deviation of a small unit, where GPyTorch has a least one."""
-    found = []
-    for unit in (1.0, 1e-9):
-        spec = FixedHyperparameters(0.5, outputscale=unit**2, noise_variance=1e-5 * unit**2)
-        client = make_client(surrogate_spec=spec, initial_trials=2)
-        run_trials(client, 3, sign=unit)
-        (predicted,) = client.predict([{"x1": 0.3, "x2": 0.9}])
-        found.append([value / unit for value in predicted["y"]])
-    assert found[0] == pytest.approx(found[1], rel=1e-6)
-
-
 PEERS = ["log_ei_per_cost", "log_ei_cost_cooling"]
 
 
@@ -283,26 +233,6 @@ def test_peers_and_rules(acquisition: str, rule: Any) -> None:
     assert float(gittins_index(mean, sd, 0.003 * (2 * X[:, 1] + 0.5)).max()) <= best + 1e-6
 
 
-def test_learned_costs() -> None:
-    """The cost of every trial is learned from, of one that failed, too, at full precision."""
-    client = make_client(cost="hours", lmbda=0.003)
-    run_trials(client, 2, report=True)
-    ((index, arm),) = client.get_next_trials(max_trials=1).items()
-    complete_trial(client, index, None, cost=true_cost(dict(arm)))
-    run_trials(client, 5, report=True)
-    ((index, arm),) = client.get_next_trials(max_trials=1).items()
-    decided = record(client, index)
-    mean, sd = (decided["decision"][name] for name in ("cost_log_mean", "cost_log_sd"))
-    assert decided["expected_cost"] == pytest.approx(math.exp(mean + sd**2 / 2))
-    assert abs(mean - math.log(true_cost(dict(arm)))) < 3 * sd + 0.1
-    problem = problem_now(client)
-    model: Any = method_of_class(client._generation_strategy, CostAware).trial_costs.model(problem)
-    point = problem.space.encode([arm_of(client, 2)])
-    fitted = math.e ** float(model.log_moments(point)[0][0])
-    assert fitted == pytest.approx(true_cost(arm_of(client, 2)), rel=0.1)
-    assert record(client, 0)["expected_cost"] is None, "nothing was expected yet"
-
-
 @pytest.mark.usefixtures("full_searches")
 def test_one_trial_that_cost_next_to_nothing() -> None:
     """The price of cost stays one, and what is not expected to be payable does not set it."""
@@ -312,15 +242,6 @@ def test_one_trial_that_cost_next_to_nothing() -> None:
         complete_trial(client, index, objective(dict(arm)), cost=cost)
     ((index, _),) = client.get_next_trials(max_trials=1).items()
     assert 1e-12 < record(client, index)["decision"]["lambda"] < math.inf
-
-
-def test_a_metric_that_is_never_reported() -> None:
-    """Said after the first trial that is completed without it, not at the end of the design."""
-    client = make_client(cost="hours", lmbda=0.003)
-    ((index, arm),) = client.get_next_trials(max_trials=1).items()
-    client.complete_trial(index, raw_data={"y": objective(dict(arm))})
-    with pytest.raises(UserInputError, match=r"trials \[0\] were completed without a cost"):
-        client.get_next_trials(max_trials=1)
 
 
 def test_a_cost_that_is_missing_or_zero() -> None:
@@ -339,45 +260,6 @@ def test_a_cost_that_is_missing_or_zero() -> None:
         UserInputError, match=r"by trial {4: 0.0} are not all finite .* ten decimals"
     ):
         client.get_next_trials(max_trials=1)
-
-
-def test_decisions_repeat_with_the_seed_and_leave_the_global_one_alone() -> None:
-    """Two runs with one seed agree, another seed differs, and global states are unmoved."""
-    client, again, other = (make_client(seed=seed, budget=20) for seed in (3, 3, 4))
-    first = run_trials(client, 6)
-    assert run_trials(again, 6) == first
-    assert run_trials(other, 6) != first
-    torch.manual_seed(5)
-    before = torch.random.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
-    client.get_next_trials(max_trials=1)
-    assert torch.equal(before[0], torch.random.get_rng_state())
-    assert np.array_equal(before[1], np.random.get_state()[1])  # noqa: NPY002
-
-
-def test_several_trials_at_once_and_out_of_order() -> None:
-    """Trials of a batch and running ones push the next away, and are reserved for."""
-    client = make_client(budget=30.0, initial_share=0.2, acquisition="gittins", stop=True)
-    first = client.get_next_trials(max_trials=8)
-    assert list(first) == [0, 1, 2, 3], "the initial design has four trials"
-    with pytest.raises(DataRequiredError):
-        client.get_next_trials(max_trials=1)
-    for index in (2, 0, 3):
-        complete(client, index, dict(first[index]))
-    batch = client.get_next_trials(max_trials=3) | client.get_next_trials(max_trials=1)
-    assert list(batch) == [4, 5, 6, 7]
-    decisions = [record(client, index)["decision"] for index in batch]
-    assert len({d["lambda"] for d in decisions}) == 1
-    costs = [true_cost(dict(arm)) for arm in (first | batch).values()]
-    for index, decision in zip(batch, decisions, strict=True):
-        assert decision["spent"] == pytest.approx(sum(costs[:index]), rel=1e-12)
-    points = [np.array(list(arm.values())) for arm in batch.values()]
-    for i, one in enumerate(points):
-        assert all(np.abs(one - other).max() > 0.05 for other in points[:i])
-    for index in (7, 1, 5, 4):
-        complete(client, index, dict((first | batch)[index]))
-    client.mark_trial_failed(6)
-    assert list(client.get_next_trials(max_trials=1)) == [8]
-    assert query(client, 8).decision["remaining"] == pytest.approx(30.0 - sum(costs))
 
 
 def _closest(batch: Mapping[int, Any]) -> float:
@@ -400,26 +282,6 @@ def test_a_batch_ends_where_nothing_else_is_worth_its_price(tmp_path: Path) -> N
     more = whole.get_next_trials(max_trials=7)
     assert len(more) == 7
     assert _closest(more) > 0.01
-
-
-@pytest.mark.parametrize("learned", [False, True])
-def test_batches_never_lose_trials_to_the_budget(learned: bool) -> None:
-    """However small the rest of the budget, a batch comes out whole and within it."""
-    client = make_client(
-        cost="hours" if learned else COST, budget=11.0, initial_share=0.2, stop=False
-    )
-
-    def run_batches() -> None:
-        while True:
-            for index, arm in client.get_next_trials(max_trials=4).items():
-                complete(client, index, dict(arm), report=learned)
-
-    with pytest.raises(OptimizationShouldStop) as end:
-        run_batches()
-    assert "in the batch" not in str(end.value)
-    assert spending(client).spent > 11.0 - 0.7
-    if not learned:
-        assert spending(client).spent <= 11.0 + 1e-6
 
 
 def test_an_initial_design_within_the_budget() -> None:
@@ -452,63 +314,6 @@ def test_an_initial_design_ends_when_it_has_cost_its_share() -> None:
     assert client._generation_strategy.current_node_name == "CostAware"
 
 
-def test_failed_and_abandoned_trials() -> None:
-    """Neither is pending any more, an initial one is replaced, and what never ran is free."""
-    client = make_client(budget=25.0, initial_share=0.2)
-    (lost,) = client.get_next_trials(max_trials=1)
-    client.mark_trial_failed(lost)
-    run_trials(client, 4)
-    assert record(client, 4)["phase"] == "initial"
-    (lost,) = client.get_next_trials(max_trials=1)
-    assert record(client, lost)["phase"] == "rule"
-    client.mark_trial_abandoned(lost)
-    run_trials(client, 1)
-    costs = [true_cost(arm_of(client, i)) for i in client._experiment.trials if i != lost]
-    assert spending(client).spent == pytest.approx(sum(costs))
-
-
-def test_fixed_parameters() -> None:
-    """Values that the caller fixes are honoured in both phases, and the record says so."""
-    client = make_client(budget=25.0, initial_share=0.2)
-    ((_, arm),) = client.get_next_trials(max_trials=1, fixed_parameters={"x2": 0.25}).items()
-    assert arm["x2"] == 0.25
-    client.mark_trial_failed(0)
-    run_trials(client, 4)
-    ((index, arm),) = client.get_next_trials(max_trials=1, fixed_parameters={"x2": 0.25}).items()
-    assert arm["x2"] == 0.25
-    assert record(client, index)["expected_cost"] == pytest.approx(1.0)
-    assert "The caller had fixed {'x2': 0.25}." in query(client, index).why
-
-
-def test_disabled_parameters() -> None:
-    """They keep the value that Ax was given for them, unless the caller fixes another."""
-    client = make_client(budget=25.0, initial_share=0.2, initial_trials=2)
-    run_trials(client, 1)
-    client._experiment.disable_parameters_in_search_space({"x2": 0.25})
-    assert [arm["x2"] for arm in run_trials(client, 3)] == [0.25] * 3
-    best = recommend(client)
-    assert {row.parameters["x2"] for row in (best, *best.alternatives)} == {0.25}
-    assert record(client, 3)["phase"] == "rule"
-    assert "fixed" not in query(client, 3).why
-    ((_, arm),) = client.get_next_trials(max_trials=1, fixed_parameters={"x2": 0.75}).items()
-    assert arm["x2"] == 0.75
-
-
-def test_parameter_constraints() -> None:
-    """Trials meet them; a cost that would be negative beyond them is none of our business."""
-    client = make_client(
-        constraints=["x1 + x2 <= 0.8"],
-        cost=AffineCost({"x1": -1.0, "x2": -1.0}, 0.9),
-        budget=5.0,
-        initial_share=0.2,
-    )
-    client.get_next_trials(max_trials=2)
-    for index in (0, 1):
-        complete(client, index, arm_of(client, index))
-    for arm in run_trials(client, 5):
-        assert arm["x1"] + arm["x2"] <= 0.8 + 1e-6
-
-
 @pytest.mark.usefixtures("full_searches")
 def test_decisions_do_not_depend_on_the_unit_of_parameters() -> None:
     """BoTorch's optimizers take any point for the best one where slopes are per tiny unit.
@@ -531,53 +336,6 @@ def test_decisions_do_not_depend_on_the_unit_of_parameters() -> None:
                 found.append({name: float(value) / unit for name, value in arm.items()})
                 complete_trial(client, index, objective(found[-1]))
     assert found[6:] == [pytest.approx(arm, abs=1e-2) for arm in found[:6]]
-
-
-def test_several_arms_are_refused() -> None:
-    """A cost belongs to one arm."""
-    client = make_client(lmbda=0.003, initial_trials=1)
-    for _ in range(2):
-        with pytest.raises(UnsupportedError, match="takes one arm"):
-            client._generation_strategy.gen(experiment=client._experiment, n=2)
-        run_trials(client, 1)
-
-
-def test_without_an_initial_design_the_model_decides_once_there_is_an_outcome() -> None:
-    """With ``initial_trials=0`` a trial is quasi-random only where nothing was attached."""
-    client = make_client(initial_trials=0, lmbda=0.003)
-    run_trials(client, 2)
-    assert [record(client, index)["phase"] for index in range(2)] == ["initial", "rule"]
-    client = make_client(initial_trials=0, lmbda=0.003)
-    index = client.attach_trial({"x1": 0.2, "x2": 0.4})
-    complete(client, index, {"x1": 0.2, "x2": 0.4})
-    run_trials(client, 1)
-    assert record(client, 1)["phase"] == "rule"
-
-
-@pytest.mark.filterwarnings("ignore:The `AxClient` class is deprecated:DeprecationWarning")
-def test_ax_client() -> None:
-    """The same strategy runs through AxClient, with costs that are learned."""
-    client = AxClient(
-        generation_strategy=cost_aware_strategy(
-            "hours", budget=8.0, **FAST | {"initial_share": 0.2}
-        ),
-        verbose_logging=False,
-    )
-    client.create_experiment(
-        name="toy",
-        parameters=[{"name": n, "type": "range", "bounds": [0.0, 1.0]} for n in ("x1", "x2")],
-        objectives={"y": ObjectiveProperties(minimize=False)},
-    )
-
-    def run() -> None:
-        while True:
-            arm, index = client.get_next_trial()
-            complete(client, index, arm, report=True)
-
-    with pytest.raises(OptimizationShouldStop, match="Deploy trial"):
-        run()
-    assert recommend(client).control_set is None
-    assert spending(client).spent <= 8.0 + 0.5
 
 
 @pytest.mark.filterwarnings("ignore:Very small noise values")

@@ -119,29 +119,6 @@ def test_a_decision_is_that_of_the_method(minimize: bool) -> None:
     assert decided["why"].count("least" if minimize else "greatest") == 1
 
 
-def test_minimisation() -> None:
-    """The least value is found where the greatest of the other sign is."""
-    client = make_client(True, raw_samples=128)
-    run_trials(client, 12, sign=-1.0)
-    best = recommend(client)
-    assert math.dist([float(str(v)) for v in best.parameters.values()], BEST) < 1.0
-    assert best.expected_value == pytest.approx(-1.0, abs=0.15)
-    assert all(best.expected_value <= other.expected_value for other in best.alternatives)
-
-
-@pytest.mark.parametrize("acquisition", ["max_value_entropy", "max_value_entropy_noise_aware"])
-def test_other_kinds_of_information(acquisition: Any) -> None:
-    """They run, say what they are about, and repeat with the seed but not with another."""
-    settings: dict[str, Any] = {"acquisition": acquisition, "initial_trials": 2}
-    clients = [make_client(seed=seed, **settings) for seed in (1, 1, 2)]
-    runs = [run_trials(client, 4) for client in clients]
-    assert runs[0] == runs[1]
-    assert runs[0] != runs[2]
-    client = clients[0]
-    assert record(client, 3)["decision"]["acquisition"] == acquisition
-    assert "about the greatest value of the objective: " in query(client, 3).why
-
-
 def test_where_no_query_tells_anything() -> None:
     """The least known query, and no corner of the space, is asked."""
     client = make_client()
@@ -189,43 +166,6 @@ def test_budget_and_costs() -> None:
         free.get_next_trials(max_trials=1)
     with pytest.raises(UserInputError, match=r"budget=1\.0: expected a larger one"):
         make_client(cost=2.0, budget=1.0).get_next_trials(max_trials=1)
-
-
-def test_pending_queries_push_the_next_ones_away() -> None:
-    """In a batch, and one after the other; failed and abandoned trials do not count."""
-    client = make_client()
-    first = client.get_next_trials(max_trials=3)
-    for index, arm in first.items():
-        complete_trial(client, index, {"z": answer(dict(arm))})
-    batch = client.get_next_trials(max_trials=3) | client.get_next_trials(max_trials=1)
-    assert [record(client, i)["decision"]["spent"] for i in batch] == [3.0, 4.0, 5.0, 6.0]
-    points = [np.array([arm["a1"], arm["a2"]]) for arm in batch.values()]
-    for i, one in enumerate(points):
-        assert all(np.abs(one - other).max() > 0.05 for other in points[:i])
-    client.mark_trial_failed(3)
-    client.mark_trial_abandoned(4)
-    for index in (6, 5):
-        complete_trial(client, index, {"z": answer(dict(batch[index]))})
-    run_trials(client, 1)
-    assert len(now(client)[1].observed) == 6
-
-
-def test_constraints_and_fixed_parameters() -> None:
-    """Both phases keep a parameter constraint and what the caller fixes."""
-    client = make_client(constraints=("a1 + a2 <= 0.9",))
-    for arm in run_trials(client, 6):
-        assert arm["a1"] + arm["a2"] <= 0.9 + 1e-9
-    ((index, arm),) = client.get_next_trials(max_trials=1, fixed_parameters={"a2": 0.4}).items()
-    assert arm["a2"] == 0.4
-    assert "The caller had fixed {'a2': 0.4}." in query(client, index).why
-
-
-def test_no_initial_design() -> None:
-    """With ``initial_trials=0`` the model decides from the first outcome on."""
-    client = make_client(initial_trials=0)
-    complete_trial(client, client.attach_trial({"a1": 0.3, "a2": 0.4}), {"z": 0.2})
-    run_trials(client, 1)
-    assert record(client, 1)["phase"] == "rule"
 
 
 def test_another_strategy_asks_no_query_of_the_design_again() -> None:

@@ -132,29 +132,6 @@ def test_costs_and_assessments_beside_a_trial_without_an_arm(tmp_path: Path) -> 
     assert [*client.get_next_trials(max_trials=1)] == [index + 2]
 
 
-@pytest.mark.parametrize("case", WRONG)
-def test_abandoned_trials_stop_nothing(case: str) -> None:
-    client = make_client(case)
-    client.mark_trial_abandoned(attach(client, case))
-    (chosen,) = client.get_next_trials(max_trials=1)
-    assert decision_record(client._experiment.trials[chosen])["phase"] == "initial"
-    assert spending(client).entries[0].charged == 0.0
-
-
-def test_nothing_is_learned_from_an_excluded_trial() -> None:
-    """However good it was; and the pages are drawn."""
-    client = make_client("gittins")
-    wrong = client.attach_trial({"x1": 0.5, "x2": 0.5})
-    complete_trial(client, wrong, 1000.0)
-    exclude_trial(client, wrong)
-    for _ in range(6):
-        for index, arm in client.get_next_trials(max_trials=1).items():
-            complete_trial(client, index, float(arm["x1"]) * (1 - float(arm["x2"])))
-    best = recommend(client)
-    assert abs(best.expected_value) < 2
-    assert overview(client)
-
-
 def test_a_point_that_was_excluded_may_be_tried() -> None:
     """It did not fail: the next trial is where it would have been."""
     client = make_client("control sets")

@@ -51,23 +51,6 @@ def first_trial(parameters: list[Any], strategy: Any, constraints: tuple[str, ..
     return client.get_next_trials(max_trials=1)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "strategy"),
-    [
-        (SQUARE, lambda: ac.cost_aware_strategy(2.0, budget=0.5)),
-        (SQUARE, lambda: ac.cost_aware_strategy(ac.AffineCost({"x1": 1.0}, 2.0), budget=0.5)),
-        (TARGETS, lambda: ac.indirect_query_strategy(SQUARE[:1], LAW, cost=2.0, budget=0.5)),
-        (
-            [ac.level_parameter(2), *SQUARE],
-            lambda: ac.resolution_tree_strategy(SQUARE, max_level=2, budget=0.1),
-        ),
-    ],
-)
-def test_a_budget_that_pays_for_nothing(parameters: list[Any], strategy: Callable[[], Any]) -> None:
-    with pytest.raises(UserInputError, match=r"budget=0\.\d: expected a larger one"):
-        first_trial(parameters, strategy())
-
-
 def test_a_constraint_on_an_uncontrolled_input() -> None:
     """It reads an input that a control set sets and one that it leaves to chance."""
     parameters = [*SQUARE, ac.control_set_parameter(SETS)]

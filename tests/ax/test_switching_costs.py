@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 from ax.exceptions.storage import JSONEncodeError
 
 from ax_costaware import (
-    FixedHyperparameters,
     SwitchingCost,
-    complete_trial,
     cost_aware_strategy,
-    query,
-    recommend,
     spending,
 )
-from ax_costaware.ax_bridge.records import decision_record
 from tests.ax.gittins_toy import arm_of, make_client, objective
-from tests.ax.test_gittins_spaces import PRODUCT, mixed_client, run
-from tests.fresh import FreshProcess
-from tests.resuming import Run
 
 pytestmark = [
     pytest.mark.filterwarnings(
@@ -31,55 +22,6 @@ pytestmark = [
     ),
     pytest.mark.usefixtures("short_searches"),
 ]
-
-
-@pytest.mark.slow
-def test_settings_are_kept_on_every_kind_of_parameter(
-    tmp_path: Path, fresh_process: FreshProcess
-) -> None:
-    """Exactly, within constraints; stores of the run go on as it does, in both formats."""
-    stored, cost = Run(tmp_path, "mixed"), SwitchingCost({"dose": 50.0, "soil": 20.0}, PRODUCT)
-    fixed = FixedHyperparameters(lengthscale=0.5, outputscale=0.2, noise_variance=1e-5)
-    client = mixed_client(
-        stored.config, cost=cost, budget=400.0, initial_trials=2, surrogate_spec=fixed
-    )
-    run(client, 4)
-    stored.store(client)
-    stored.decide(client)
-    stored.assert_resumed_alike(fresh_process)
-    arms = [arm_of(client, i) for i in range(5)]
-    changes = [0.0, *(cost.between(a, b) for a, b in pairwise(arms))]
-    assert changes[1] > 0, "the design is quasi-random, as its share pays for that"
-    assert 0.0 in changes[2:]
-    for i, (arm, change) in enumerate(zip(arms, changes, strict=True)):
-        assert client._experiment.search_space.check_membership(arm)
-        record = decision_record(client._experiment.trials[i])
-        assert record["switching_cost"] == change
-        assert record["expected_cost"] == pytest.approx(PRODUCT.at(arm) + change)
-        assert query(client, i).expected_cost == record["expected_cost"]
-    found = spending(client)
-    assert [entry.charged for entry in found.entries] == pytest.approx(
-        [PRODUCT.at(a) + c for a, c in zip(arms, changes, strict=True)]
-    )
-    assert f"{sum(changes):g} of it for switching costs" in str(found)
-    assert found.to_frame()["switching_cost"].tolist() == changes
-    best = recommend(client)
-    assert best.expected_cost == pytest.approx(PRODUCT.at(best.parameters))
-
-
-def test_a_run_is_stored(tmp_path: Path, fresh_process: FreshProcess) -> None:
-    """As JSON and in SQLite; a new process knows what was set before as the old one does."""
-    stored, cost = Run(tmp_path), SwitchingCost({"x1": 3.0}, base="y_cost")
-    client = make_client(storage_config=stored.config, cost=cost, lmbda=1e-6, stop=False)
-    before: dict[str, Any] | None = None
-    for _ in range(5):
-        ((index, arm),) = client.get_next_trials(1).items()
-        paid = 1.0 + cost.between(before, arm)
-        complete_trial(client, index, {"y": objective(dict(arm))}, cost=paid)
-        before = dict(arm)
-    stored.store(client)
-    stored.decide(client)
-    stored.assert_resumed_alike(fresh_process)
 
 
 def test_in_a_batch_the_trial_before_is_the_one_started_last() -> None:

@@ -214,15 +214,6 @@ def test_a_trial_that_is_no_cell() -> None:
                 client.get_next_trials(max_trials=1)
 
 
-def test_no_initial_design() -> None:
-    """With ``initial_trials=0`` the model decides from the first outcome on."""
-    client = make_client(initial_trials=0)
-    root = {"level": 0, "x1": 5.0, "x2": 0.0}
-    complete_trial(client, client.attach_trial(root), {"z": cell_mean(root)})
-    run_trials(client, 1)
-    assert record(client, 1)["phase"] == "rule"
-
-
 @pytest.mark.parametrize("minimize", [False, True])
 def test_from_the_prior(minimize: bool) -> None:
     """CMETS as published: the first cell, too, has the most information per cost."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import pytest
 import torch
@@ -15,101 +13,25 @@ from ax_costaware import (
     ControlSet,
     EpsilonSchedule,
     FixedHyperparameters,
-    LargestValuePerCost,
     UnknownCosts,
     complete_trial,
-    query,
     recommend,
     report_cost,
     spending,
 )
-from ax_costaware.analysis import CostAndValueAnalysis
 from ax_costaware.ax_bridge.node import fitted_problem, method_of_class
 from ax_costaware.methods import ControlSetChoice, ControlSetHistory, ControlSetRule, EvaluateBounds
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.query_space import QuerySpace
 from tests.ax.cost_toy import (
-    RULE,
     UNKNOWN_SETS,
     complete_with_cost,
-    cost_of,
     make_cost_client,
     run_with_costs,
 )
-from tests.ax.toy import arm_of, make_client, objective, realize, record
+from tests.ax.toy import arm_of, make_client, realize, record
 
 pytestmark = pytest.mark.usefixtures("short_searches")
-
-
-@pytest.mark.parametrize("minimize", [False, True])
-def test_run_until_budget_is_exhausted(minimize: bool) -> None:
-    """The budget is passed by no more than the last surprise, and both phases are there."""
-    sign = -1.0 if minimize else 1.0
-    client = make_cost_client(minimize=minimize, budget=5.0)
-    with pytest.raises(OptimizationShouldStop, match="is expected to cost") as stop:
-        run_with_costs(client, 60, sign)
-    spent = spending(client)
-    last = spent.entries[-1]
-    assert last.expected_cost is not None
-    surprise = last.charged - last.expected_cost
-    assert 4.0 < spent.spent <= 5.0 + max(surprise, 0.0) + 1e-9
-    assert all(entry.charged == entry.reported_cost for entry in spent.entries)
-    assert f"{spent.spent:g} of 5 is spent" in str(stop.value)
-    phases = [record(client, e.trial_index)["decision"].get("state") for e in spent.entries]
-    assert phases[:3] == [None] * 3
-    assert [phase["phase"] for phase in phases[3:]] == sorted(
-        (phase["phase"] for phase in phases[3:]), key="explore exploit".index
-    )
-    assert {phase["phase"] for phase in phases[3:]} == {"explore", "exploit"}
-    best = recommend(client)
-    assert best.expected_cost is not None
-    assert 0.05 < best.expected_cost < 2.5
-    x = {"x1": 0.5, "x2": 0.5, "x3": 0.5, **best.parameters}
-    assert objective(x) > -0.2
-
-
-def test_minimising_the_negative_decides_alike() -> None:
-    """Bounds, the least value and the costs have the same orientation."""
-    up, down = make_cost_client(budget=20.0), make_cost_client(minimize=True, budget=20.0)
-    assert run_with_costs(up, 8) == run_with_costs(down, 8, sign=-1.0)
-    for index in range(3, 8):
-        assert arm_of(up, index) == pytest.approx(arm_of(down, index), abs=1e-6)
-        one, other = (record(c, index)["decision"]["state"] for c in (up, down))
-        assert one["lower"] == pytest.approx(other["lower"], abs=1e-6)
-
-
-def test_another_unit_of_cost_changes_no_decision() -> None:
-    """Hours or minutes, a known part included; two bounds of a cost are compared to rounding."""
-    minutes = tuple(ControlSet(s.parameters, fixed_cost=60 * s.fixed_cost) for s in UNKNOWN_SETS)
-    one = make_cost_client(budget=4.0)
-    other = make_cost_client(budget=240.0, control_sets=minutes)
-    for _ in range(8):
-        ((index, arm),) = one.get_next_trials(max_trials=1).items()
-        ((_, again),) = other.get_next_trials(max_trials=1).items()
-        assert again == arm
-        outcome = objective({**arm, **realize(index, dict(arm))})
-        for client, unit in ((one, 1.0), (other, 60.0)):
-            complete_trial(
-                client,
-                index,
-                {"y": outcome},
-                realized=realize(index, dict(arm)),
-                cost=unit * cost_of(index, dict(arm)),
-            )
-    assert spending(other).spent == pytest.approx(60 * spending(one).spent)
-    assert record(one, 7)["decision"]["state"]["phase"] == "exploit"
-
-
-def test_averages_before_costs_show_more() -> None:
-    """The first trials expect what is known: nothing, a known part, and the mean of the others."""
-    client = make_cost_client(budget=20.0)
-    assert query_cost(client) is None
-    complete_with_cost(client, 0, arm_of(client, 0))
-    assert query_cost(client) == 0.2
-    assert "expected cost 0.2" in record(client, 1)["why"]
-    complete_with_cost(client, 1, arm_of(client, 1))
-    paid = [cost_of(i, arm_of(client, i)) for i in (0, 1)]
-    assert query_cost(client) == pytest.approx(sum(paid) / 2)
 
 
 def test_an_initial_design_that_runs_out_of_money() -> None:
@@ -123,38 +45,6 @@ def test_an_initial_design_that_runs_out_of_money() -> None:
     assert 1.0 < spending(client).spent <= 1.15
     mean = sum(e.charged for e in entries if e.control_set == "x1") / 2
     assert f"the cheapest control set is expected to cost {mean:g}" in str(stop.value)
-
-
-def test_initial_trials_that_are_free_still_teach_their_costs() -> None:
-    """They take nothing from the budget, and the first decision knows what they cost."""
-    client = make_cost_client(budget=1.0, charge_initial=False)
-    costs = run_with_costs(client, 3)
-    assert spending(client).spent == 0.0
-    assert query_cost(client) == costs[0]
-
-
-def query_cost(client: Any) -> float | None:
-    """Expected cost of the next trial."""
-    (index,) = client.get_next_trials(max_trials=1)
-    return query(client, index).expected_cost
-
-
-def test_a_known_cost_among_unknown_ones() -> None:
-    """It is what the decision records, with no error; reported costs change what is charged."""
-    sets = (ControlSet(["x1"], cost=0.5), *UNKNOWN_SETS[1:])
-    client = make_cost_client(control_sets=sets, budget=20.0, rule=UnknownCosts(rounds=1))
-    run_with_costs(client, 7)
-    assert record(client, 6)["decision"]["state"]["phase"] == "exploit"
-    assert record(client, 3)["decision"]["costs"] == {"x1": [0.5, 0.0]}
-    assert record(client, 4)["decision"]["costs"]["x1+x2"][1] is None
-    entries = [e for e in spending(client).entries if e.control_set == "x1"]
-    assert {entry.expected_cost for entry in entries} == {0.5}
-    assert all(entry.charged == entry.reported_cost != 0.5 for entry in entries)
-    (index,) = client.get_next_trials(
-        max_trials=1, fixed_parameters={"control_set": "x1", "x1": 0.25}
-    )
-    complete_trial(client, index, {"y": 0.0}, realized={"x2": 0.5, "x3": 0.5})
-    assert spending(client).entries[-1].charged == 0.5
 
 
 def test_missing_cost() -> None:
@@ -213,21 +103,6 @@ def test_known_part_is_a_lower_bound_of_what_is_reported() -> None:
     assert spending(client).entries[0].charged == 0.3
 
 
-def test_report_cost_refuses_what_is_no_cost() -> None:
-    """And corrects an earlier one; a declared cost may be corrected to nothing."""
-    client = make_client(initial_trials=1)
-    (index,) = client.get_next_trials(max_trials=1)
-    client.complete_trial(index, raw_data={"y": 0.5})
-    bad: tuple[Any, ...] = (None, -1.0, math.nan, "1")
-    for cost in bad:
-        with pytest.raises(UserInputError, match="cost="):
-            report_cost(client, index, cost)
-    assert spending(client).spent == 0.1
-    for cost in (2.0, 0.0):
-        report_cost(client, index, cost)
-        assert spending(client).spent == cost
-
-
 def test_batches_reserve_what_is_expected() -> None:
     """Decisions of one batch count each other's plays and expected costs, as pending ones do."""
     client = make_cost_client(budget=20.0)
@@ -251,24 +126,6 @@ def test_batches_reserve_what_is_expected() -> None:
     assert record(client, index)["decision"]["spent"] == pytest.approx(
         spending(client).spent - record(client, index)["expected_cost"]
     )
-
-
-def test_batches_never_lose_trials_to_the_budget() -> None:
-    """Whatever is asked for, a batch comes out whole, and the last batch's surprise is all."""
-    client = make_cost_client(budget=4.0)
-    overshoot = 0.0
-
-    def run_batches() -> None:
-        nonlocal overshoot
-        while True:
-            trials = client.get_next_trials(max_trials=4)
-            costs = [complete_with_cost(client, i, dict(arm)) for i, arm in trials.items()]
-            expected = [record(client, i)["expected_cost"] or 0.0 for i in trials]
-            overshoot = max(sum(costs) - sum(expected), 0.0)
-
-    with pytest.raises(OptimizationShouldStop):
-        run_batches()
-    assert 3.0 < spending(client).spent <= 4.0 + overshoot + 1e-9
 
 
 @pytest.mark.usefixtures("full_searches")
@@ -367,53 +224,3 @@ def test_nothing_is_affordable_at_its_best_values() -> None:
         client.get_next_trials(max_trials=1)
     assert "of 9.3 is spent" in str(stop.value)
     assert "Deploy control set 'x1+x2+x3'" in str(stop.value)
-
-
-@pytest.mark.parametrize(
-    "rule",
-    [EpsilonSchedule(0.1), LargestValuePerCost()],
-    ids=repr,
-)
-def test_other_rules_take_learned_costs(rule: Any) -> None:
-    """They see the averages of what was reported."""
-    client = make_cost_client(budget=5.0, rule=rule)
-    run_with_costs(client, 6)
-    assert record(client, 5)["phase"] == "rule"
-    assert record(client, 5)["decision"]["state"] == {}
-
-
-def test_values_that_the_caller_fixes_leave_the_running_bounds_alone() -> None:
-    """Bounds of the restricted problem say nothing of the whole one."""
-    client = make_cost_client(budget=20.0)
-    run_with_costs(client, 4)
-    (index,) = client.get_next_trials(
-        max_trials=1, fixed_parameters={"control_set": "x1+x2", "x2": 0.01}
-    )
-    assert record(client, index)["decision"]["state"]["lower"] is None
-
-
-def test_failed_and_abandoned_trials_need_no_cost() -> None:
-    """A failed one is charged what was expected of it, or the average of its control set."""
-    client = make_cost_client(budget=20.0)
-    (lost,) = client.get_next_trials(max_trials=1)
-    client.mark_trial_failed(lost)
-    costs = run_with_costs(client, 4)
-    (gone,) = client.get_next_trials(max_trials=1)
-    client.mark_trial_abandoned(gone)
-    run_with_costs(client, 1)
-    entries = spending(client).entries
-    assert arm_of(client, lost)["control_set"] == "x1"
-    same = [c for c, e in zip(costs, entries[1:], strict=False) if e.control_set == "x1"]
-    reported = [e.reported_cost for e in entries if e.control_set == "x1" and e.reported_cost]
-    assert same
-    assert entries[lost].charged == pytest.approx(sum(reported) / len(reported))
-    assert entries[gone].charged == 0.0
-
-
-def test_analysis_with_learned_costs() -> None:
-    """What was charged is what was reported."""
-    client = make_cost_client(budget=20.0, rule=RULE)
-    costs = run_with_costs(client, 5)
-    (card,) = client.compute_analyses([CostAndValueAnalysis()], display=False)
-    assert card.df["charged"].tolist() == costs  # type: ignore[attr-defined]
-    assert "of 20" in card.subtitle  # type: ignore[attr-defined]

@@ -25,7 +25,6 @@ from ax_costaware import (
 )
 from ax_costaware.ax_bridge.checks import (
     ax_errors,
-    check_one_arm,
     check_optimization_config,
     constraints_of,
 )
@@ -157,12 +156,6 @@ def test_outcome_constraints() -> None:
     assert constraints_of(None) == ()
 
 
-def test_no_objective() -> None:
-    """Ax's Client says so itself; with a bare experiment it is said here."""
-    with pytest.raises(UserInputError, match="no objective: call configure_optimization"):
-        check_optimization_config(None)
-
-
 def test_fixed_parameters_need_nothing_and_cannot_be_controlled() -> None:
     """A parameter with one value takes no part."""
     fixed = ChoiceParameterConfig("lamp", ["on"], "str", is_ordered=False)
@@ -207,14 +200,6 @@ def test_spaces_that_no_method_takes() -> None:
         with pytest.raises(UnsupportedError, match=message):
             space_of(SearchSpace(parameters))
     space_of(SearchSpace([x]))
-
-
-def test_several_arms() -> None:
-    """A cost belongs to one."""
-    with pytest.raises(UnsupportedError, match=r"n=2: a cost belongs to one arm"):
-        check_one_arm(2)
-    check_one_arm(1)
-    check_one_arm(None)
 
 
 @pytest.mark.parametrize(

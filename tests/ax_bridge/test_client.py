@@ -8,7 +8,7 @@ import pytest
 from ax.adapter.registry import Generators
 from ax.api.client import Client
 from ax.core.experiment import Experiment
-from ax.exceptions.core import UnsupportedError, UserInputError
+from ax.exceptions.core import UserInputError
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
@@ -70,9 +70,3 @@ def test_unknown_trial_is_refused(client: Client, index: int) -> None:
 def test_trial_index_must_be_an_integer(client: Client, index: Any) -> None:
     with pytest.raises(UserInputError, match=r"trial_index=.* expected an integer"):
         open_session(client).trial(index)
-
-
-def test_trial_with_several_arms_is_refused(client: Client) -> None:
-    client._experiment.new_batch_trial()
-    with pytest.raises(UnsupportedError, match="trial 1 is a BatchTrial of 0 arms"):
-        open_session(client).trial(1)

@@ -12,7 +12,7 @@ from ax.adapter.registry import Generators
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig, StorageConfig
 from ax.core.observation import ObservationFeatures
-from ax.exceptions.core import OptimizationShouldStop, UnsupportedError, UserInputError
+from ax.exceptions.core import OptimizationShouldStop, UserInputError
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
@@ -26,9 +26,8 @@ from ax_costaware import (
     query,
     recommend,
     set_budget,
-    spending,
 )
-from ax_costaware.ax_bridge.node import fitted_problem, method_of, method_of_class, node_of
+from ax_costaware.ax_bridge.node import method_of, method_of_class, node_of
 from ax_costaware.ax_bridge.strategy import strategy_of
 from ax_costaware.core.method import Method
 from ax_costaware.core.problem import Decision, Problem, Stop
@@ -36,7 +35,7 @@ from ax_costaware.core.traits import Traits
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.cost_aware import CostAware
 from tests.ax import gittins_toy
-from tests.ax.toy import CONTROL_SETS, MARGINALS, arm_of, complete, make_client, run_trials
+from tests.ax.toy import CONTROL_SETS, MARGINALS, arm_of, make_client, run_trials
 from tests.resuming import load, open_database
 
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -189,19 +188,6 @@ def test_a_budget_of_a_node_of_ax() -> None:
         client.get_next_trials(max_trials=1)
 
 
-def test_fixed_parameters_are_set_and_said() -> None:
-    """In the initial design, and after it."""
-    client = gittins_toy.make_client(initial_trials=2)
-    for value in (0.25, 0.5, 0.75):
-        ((index, arm),) = client.get_next_trials(1, fixed_parameters={"x2": value}).items()
-        gittins_toy.complete(client, index, dict(arm))
-        assert arm["x2"] == value
-        assert query(client, index).why.endswith(f"The caller had fixed {{'x2': {value}}}.")
-    assert spending(client).spent == pytest.approx(
-        sum(gittins_toy.true_cost(arm_of(client, index)) for index in range(3))
-    )
-
-
 def test_decisions_of_a_batch_are_pending_without_a_trial() -> None:
     """Each counts once, however many metrics there are; what cannot report any more does not."""
     client = make_client(initial_trials=1)
@@ -223,25 +209,6 @@ def test_decisions_of_a_batch_are_pending_without_a_trial() -> None:
     assert problem.earlier_in_batch == [{**arm, "x1": 0.5}, arm]
     assert problem.next_index == 6
     assert node.problem(client._experiment).pending == ()
-
-
-def test_skipped_trials_are_neither_data_nor_pending() -> None:
-    """A trial without a measurement is completed."""
-    client = make_client(initial_trials=2)
-    run_trials(client, 2)
-    (skipped,) = client.get_next_trials(max_trials=1)
-    complete_trial(client, skipped, None, realized={"x2": 0.5, "x3": 0.5})
-    problem = fitted_problem(client._experiment, client._generation_strategy)
-    assert [trial.index for trial in problem.observed] == [0, 1]
-    (index, arm), *_ = client.get_next_trials(max_trials=1).items()
-    complete(client, index, dict(arm))
-    run_trials(client, 1)
-
-
-def test_several_arms_in_one_trial_are_refused() -> None:
-    client = gittins_toy.make_client()
-    with pytest.raises(UnsupportedError, match="n=2"):
-        client._generation_strategy.gen(client._experiment, n=2)
 
 
 def test_a_model_is_fitted_once_for_the_same_data(monkeypatch: pytest.MonkeyPatch) -> None:

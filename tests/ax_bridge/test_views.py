@@ -20,7 +20,7 @@ from ax_costaware import complete_trial, cost_aware_strategy, query, recommend
 from ax_costaware.ax_bridge import node as node_module
 from ax_costaware.ax_bridge.node import fitted_problem, node_of
 from ax_costaware.core.model import winsorized
-from tests.ax import feedback_toy, gittins_toy, indirect_toy, tree_toy
+from tests.ax import gittins_toy
 from tests.ax.toy import arm_of, make_client, run_trials
 from tests.resuming import load
 
@@ -189,27 +189,6 @@ def test_the_best_point_is_judged_by_its_expectation(finished: tuple[Client, flo
     assert parameters == arms[index]
     assert sign * prediction["y"][0] == pytest.approx(float(means.max()), abs=0.01)  # type: ignore[index]
     assert query(client, index).controlled.keys() == {"x1"}
-
-
-@pytest.mark.parametrize(
-    ("toy", "reason"),
-    [
-        (indirect_toy, "averages of the objective"),
-        (tree_toy, "averages of the objective"),
-        (feedback_toy, "of different times, and drift"),
-    ],
-    ids=lambda value: getattr(value, "__name__", ""),
-)
-def test_views_that_would_mislead_are_refused(toy: Any, reason: str) -> None:
-    """With the reason, and what says it instead."""
-    client = toy.make_client()
-    toy.run_trials(client, 4)
-    message = rf"since outcomes are {reason}: see ax_costaware\.recommend"
-    with pytest.raises(UnsupportedError, match=message):
-        client.predict([arm_of(client, 0)])
-    with pytest.raises(UnsupportedError, match=message):
-        client.get_best_parameterization()
-    client.get_next_trials(max_trials=1)
 
 
 def test_no_view_before_there_are_data() -> None:

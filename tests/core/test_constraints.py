@@ -19,13 +19,12 @@ from torch import Tensor
 from ax_costaware.acquisition import LogExpectedImprovementPerCost, PandoraBoxGittinsIndex
 from ax_costaware.acquisition.feasibility import Feasibility, OutcomeConstraint, merged
 from ax_costaware.acquisition.pointwise import LogTail
-from ax_costaware.core import Decision, Problem, Simulation, Stop
+from ax_costaware.core import Decision, Simulation, Stop
 from ax_costaware.core.decision import next_trial
-from ax_costaware.core.method import Method
 from ax_costaware.core.model import FixedHyperparameters
 from ax_costaware.core.problem import Pending, reproducible
 from ax_costaware.core.simulation import Outcome, simulate
-from ax_costaware.exceptions import InputError, UnsupportedInputError
+from ax_costaware.exceptions import InputError
 from ax_costaware.methods import CostAware, Gittins
 from ax_costaware.methods.cost_aware import ACQUISITIONS, GITTINS
 from ax_costaware.methods.cost_aware.assessment import assess
@@ -242,12 +241,6 @@ def test_a_run_finds_the_best_feasible_point(acquisition: str) -> None:
         assert (decision["index"] is None) == (decision["incumbent_feasibility"] < 0.9)
 
 
-def test_minimising_is_the_mirror_image() -> None:
-    trials, mirrored = ran("log_ei_per_cost").trials, ran("log_ei_per_cost", True, 8).trials
-    for one, other in zip(trials[:8], mirrored, strict=True):
-        assert other.parameters == pytest.approx(one.parameters, abs=1e-3)
-
-
 def test_without_constraints_nothing_of_them_is_recorded() -> None:
     method = CostAware(1.0, lmbda=0.01, **FAST)
     simulation = simulate(method, SQUARE, total, 6)
@@ -389,19 +382,6 @@ def test_the_search_climbs_where_hardly_anything_is_feasible() -> None:
     inside = problem.feasibility.log_probability(X.detach().squeeze(-2)) > -100
     order = plain[inside].argsort()
     assert bool((values[inside][order].diff() >= -1e-9).all())
-
-
-class Careless(Method):
-    """A method of one's own, which knows of no constraints."""
-
-    def decide(self, problem: Problem) -> Decision:
-        return Decision(dict(problem.draw()), "It is next.")
-
-
-def test_other_methods_refuse_constraints_before_anything_is_spent() -> None:
-    message = "outcome constraints waste <= 0.1: Careless takes none, .* refuses_constraints = None"
-    with pytest.raises(UnsupportedInputError, match=message):
-        Simulation(Careless(), SQUARE, constraints=[BOUND])
 
 
 def test_outcomes_that_are_missing() -> None:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from ax_costaware.core import (
     Decision,
@@ -210,63 +209,6 @@ def ran(request: pytest.FixtureRequest) -> tuple[Case, Simulation]:
     return case, run_of(case)
 
 
-def test_a_run_is_charged_and_stays_within_the_budget(ran: tuple[Case, Simulation]) -> None:
-    case, simulation = ran
-    budget, entries = case.method.budget, simulation.ledger
-    assert budget is not None
-    assert [entry.trial_index for entry in entries] == list(range(len(simulation.trials)))
-    learned = case.method.trial_costs.metric is not None
-    assert 0.5 * budget < spent(entries) <= budget * (1.0 + 0.3 * learned) + 1e-9
-    for entry, trial in zip(entries, simulation.trials, strict=True):
-        assert entry.initial == (trial.index < simulation.method.initial_trials)
-        if learned and trial.is_observed:
-            assert entry.charged == trial.reported_cost == 0.5 + 2.0 * trial.parameters["x2"]  # type: ignore[operator]
-        elif learned:
-            assert (entry.charged, entry.expected_cost, entry.skipped) == (0.0, 0.0, True)
-        else:
-            cost = case.method.cost_at(trial.parameters)
-            assert entry.charged == (cost if trial.is_observed else 0.0)
-            assert entry.expected_cost == entry.charged
-
-
-def test_a_run_stops_or_goes_on_unmeasured_when_nothing_can_be_paid(
-    ran: tuple[Case, Simulation],
-) -> None:
-    case, simulation = ran
-    last = simulation.ask()
-    if isinstance(case.method, CostlyFeedback):
-        assert isinstance(last, Decision)
-        assert len(simulation.trials) == 30
-        observed = [trial.is_observed for trial in simulation.trials]
-        assert 4 < sum(observed) < 30
-        assert sum(observed) == 8 or case.method.trial_costs.metric is not None
-        assert (last.extra["measure"], last.expected_cost) == (False, 0.0)
-        assert "does not pay for a measurement" in last.why
-    else:
-        assert isinstance(last, Stop)
-        assert len(simulation.trials) < 30
-        assert "Deploy" in last.reason
-
-
-def test_a_run_repeats(ran: tuple[Case, Simulation]) -> None:
-    """With one seed; another one asks for other trials. Torch's own randomness is left alone."""
-    case, simulation = ran
-    torch.manual_seed(17)
-    before = torch.get_rng_state()
-    again = run_of(case, count=6)
-    assert torch.equal(torch.get_rng_state(), before)
-    for old, new in zip(simulation.trials, again.trials, strict=False):
-        assert (old.parameters, old.outcome, old.record) == (
-            new.parameters,
-            new.outcome,
-            new.record,
-        )
-    other = run_of(case, count=2, seed=1)
-    rows = [trial.parameters for trial in other.trials]
-    if not isinstance(case.method, TreeSearch):  # whose first cells are given
-        assert rows != [trial.parameters for trial in simulation.trials[:2]]
-
-
 def test_a_run_goes_on_from_its_trials(ran: tuple[Case, Simulation]) -> None:
     """Trials are all that there is to keep: there is no other state, and asking changes none."""
     case, simulation = ran
@@ -277,37 +219,6 @@ def test_a_run_goes_on_from_its_trials(ran: tuple[Case, Simulation]) -> None:
     assert isinstance(decision, Decision)
     assert decision.parameters == simulation.trials[6].parameters
     assert decision.why == simulation.trials[6].record["why"]
-
-
-@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
-def test_a_user_may_keep_no_gradients(ran: tuple[Case, Simulation], context: Any) -> None:
-    case, simulation = ran
-    with context():
-        resumed = Simulation(case.method, case.space, False, case.model, simulation.trials[:6])
-        decision, best = resumed.ask(), resumed.recommend()
-    assert isinstance(decision, Decision)
-    assert decision.parameters == simulation.trials[6].parameters
-    assert isinstance(best.mean, float)
-
-
-def test_what_to_deploy(ran: tuple[Case, Simulation]) -> None:
-    case, simulation = ran
-    best = simulation.recommend()
-    within = case.best["within"]
-    found = {name: best.parameters[name] for name in case.best if name != "within"}
-    assert found == pytest.approx({n: case.best[n] for n in found}, abs=within)
-    assert best.standard_deviation >= 0.0
-    assert simulation.recommend() == best
-
-
-def test_arms_are_of_the_space(ran: tuple[Case, Simulation]) -> None:
-    """Complete, in declared order, within the bounds."""
-    case, simulation = ran
-    for trial in simulation.trials:
-        assert list(trial.parameters) == list(case.space.order)
-        for name, parameter in case.space.parameters.items():
-            assert isinstance(parameter, Range)
-            assert parameter.lower <= trial.parameters[name] <= parameter.upper  # type: ignore[operator]
 
 
 EXPENSIVE = ["gittins, learned costs", "costly feedback, learned costs", "indirect queries"]
@@ -337,50 +248,6 @@ def test_a_region_that_fails_is_left(name: str) -> None:
     assert 1 <= len(rows) <= 4, rows
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_a_run_of_which_every_trial_fails_is_stopped(name: str) -> None:
-    """With a way out: one trial that succeeds, which the user attaches."""
-    case = CASES[name]
-
-    def failing(row: Any, measure: bool) -> Outcome:
-        return Outcome(failed=True)
-
-    method = replace(case.method, budget=40.0)  # type: ignore[type-var]
-    simulation = simulate(method, case.space, failing, 30, hyperparameters=case.model)
-    assert len(simulation.trials) == 10
-    stop = simulation.ask()
-    assert isinstance(stop, Stop)
-    assert "All 10 trials that ended have failed" in stop.reason
-    last = simulation.trials[-1]
-    good = replace(
-        last,
-        index=10,
-        status="COMPLETED",
-        outcome=0.5,
-        is_observed=True,
-        reported_cost=1.0,
-        realized={"x2": 0.5, "x3": 0.5} if name == "control sets" else {},
-    )
-    simulation.trials.append(good)
-    assert isinstance(simulation.ask(), Decision)
-
-
-def test_minimizing() -> None:
-    """The mirrored function is searched in the same way."""
-    case = CASES["gittins"]
-
-    def mirrored(row: Any, measure: bool) -> Outcome:
-        value = measured(row, measure).value
-        assert value is not None
-        return Outcome(-value)
-
-    up = run_of(case, 8)
-    down = simulate(case.method, SQUARE, mirrored, 8, minimize=True, hyperparameters=MODEL)
-    for one, other in zip(up.trials, down.trials, strict=True):
-        assert one.parameters == pytest.approx(other.parameters, abs=1e-3)
-    assert down.recommend().mean == pytest.approx(-up.recommend().mean, abs=1e-3)
-
-
 def test_stops_where_nothing_is_worth_its_cost() -> None:
     """Before the budget is used up; and it never does where it is told not to."""
     method = CostAware(1.0, lmbda=0.05, stop=GittinsStop(), initial_trials=3, **FAST)
@@ -389,18 +256,6 @@ def test_stops_where_nothing_is_worth_its_cost() -> None:
     stop = simulation.ask()
     assert isinstance(stop, Stop)
     assert "lambda 0.05" in stop.reason
-
-
-def test_fitted_hyperparameters() -> None:
-    """The method's own model, in raw units of the objective."""
-
-    def thousands(row: Any, measure: bool) -> Outcome:
-        return Outcome(1000.0 + 100.0 * float(hill(row["x1"], row["x2"])))
-
-    method = CostAware(1.0, budget=9.0, stop=False, initial_trials=5, **FAST)
-    simulation = simulate(method, SQUARE, thousands, 20)
-    assert len(simulation.trials) == 9
-    assert simulation.recommend().mean == pytest.approx(1100.0, abs=15.0)
 
 
 @pytest.mark.parametrize("minimize", [False, True])
@@ -646,22 +501,6 @@ def spends_more_on_a_trial(case: Case, cap: float, budget: float | None) -> bool
         if simulation.ledger[-1].charged > cap:
             return True
     return False
-
-
-@pytest.mark.parametrize("budget", [None, 6.0])
-@pytest.mark.parametrize("name", mostly_slow(CAPS, CAPS.keys() - EXPENSIVE))
-def test_no_trial_is_more_expensive_than_the_largest_cost(name: str, budget: float | None) -> None:
-    """Whether there is a budget or none; where costs are learned, as far as they are known."""
-    case, (cap, _) = CASES[name], CAPS[name]
-    simulation = run_of(case, 10, budget=budget, max_trial_cost=cap)
-    known = case.method.trial_costs.metric is None
-    assert spends_more_on_a_trial(case, cap, budget)
-    assert len(simulation.trials) > 3
-    first = 0 if known else 4
-    for entry in simulation.ledger[first:]:
-        assert entry.charged <= cap * (1 + (0 if known else 0.2)) + 1e-9
-    if budget is not None:
-        assert spent(simulation.ledger) <= budget * (1.0 if known else 1.1) + 1e-9
 
 
 @pytest.mark.parametrize("name", [name for name, (_, least) in CAPS.items() if least])

@@ -14,7 +14,7 @@ import torch
 
 from ax_costaware.core import Decision, OutcomeConstraint, Simulation, Stop, simulate
 from ax_costaware.core.failures import is_near_failures
-from ax_costaware.core.problem import Pending, Problem
+from ax_costaware.core.problem import Problem
 from ax_costaware.core.simulation import Outcome
 from ax_costaware.costs.cost import AffineCost, TableCost
 from ax_costaware.exceptions import InputError
@@ -295,19 +295,6 @@ def test_until_something_is_feasible_the_likeliest_is_looked_at() -> None:
     assert "No inputs are feasible at epochs=100" in decision.why
 
 
-def test_pending_trials_are_not_chosen_again() -> None:
-    simulation = simulate(METHOD, SPACE, curve, 5)
-    problem = simulation.problem()
-    first = METHOD.decide(problem)
-    assert isinstance(first, Decision)
-    second = METHOD.decide(replace(problem, pending=(Pending(None, first.parameters),)))
-    assert isinstance(second, Decision)
-    X = SPACE.encode([first.parameters, second.parameters])
-    assert bool((X[0] - X[1]).abs().max() > 0.01)
-    # What is pending is paid for.
-    assert second.details["remaining"] < first.details["remaining"]
-
-
 @pytest.mark.parametrize("learned", [False, True])
 def test_inputs_that_fail_at_the_target_are_left(learned: bool) -> None:
     """Short runs about them succeed, and are the best there are."""
@@ -353,13 +340,6 @@ def test_two_fidelities() -> None:
     assert best["s"] == 1.0
     assert best["t"] == 0.0
     assert best["x1"] == pytest.approx(math.pi / 10, abs=0.1)
-
-
-def test_the_next_decision_depends_on_the_trials_only() -> None:
-    first = simulate(METHOD, SPACE, curve, 6)
-    second = Simulation(METHOD, SPACE, trials=list(first.trials))
-    torch.manual_seed(5)
-    assert first.ask() == second.ask()
 
 
 @pytest.mark.parametrize(

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from ax.api.client import Client
-from ax.api.configs import RangeParameterConfig, StorageConfig
+from ax.api.configs import RangeParameterConfig
 from ax.core.arm import Arm
 from ax.core.generator_run import GeneratorRun
-from ax.storage.sqa_store.db import (
-    create_all_tables,
-    get_engine,
-    init_engine_and_session_factory,
-)
 
 from ax_costaware.ax_bridge.records import RECORD
 from ax_costaware.methods.costly_feedback import CostlyFeedback
-from ax_costaware.methods.costly_feedback.rules import BernoulliRule
-from ax_costaware.session import complete_trial, query, recommend, spending
-from tests.ax.feedback_toy import make_client, run_trials
+from ax_costaware.session import complete_trial, query, spending
 
 from .conftest import KINDS, behind, strategy_with
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
-HALF = BernoulliRule(0.5)
-"""Skips for certain, which other rules do when they are sure."""
 
 DECISION = {"rule": "MeasurementRule()", "confidence": 0.95, "mean": 0.5, "standard_deviation": 0.1}
 
@@ -147,38 +137,3 @@ def test_spending_tells_skipped_from_measured() -> None:
     unlimited: Any = make(budget=None)
     complete_trial(unlimited, generate(unlimited, False))
     assert str(spending(unlimited)) == "Spent 0.\n  skipped: 1 trial, 0"
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_strategy_behind_every_kind_of_client(kind: str) -> None:
-    client = make_client(rule=HALF, cost=2.0)
-    measured = run_trials(client, 8)
-    assert set(measured) == {True, False}
-    other = behind(kind, client)
-    assert [query(other, i).measure for i in range(8)] == measured
-    assert [not entry.skipped for entry in spending(other).entries] == measured
-    assert spending(other).spent == 2.0 * sum(measured)
-    assert recommend(other) == recommend(client)
-
-
-@pytest.mark.parametrize("store", ["json", "sql"])
-def test_stored_and_loaded(store: str, tmp_path: Path) -> None:
-    config = None
-    if store == "sql":
-        url = f"sqlite:///{tmp_path / 'toy.db'}"
-        init_engine_and_session_factory(url=url, force_init=True)
-        create_all_tables(get_engine())
-        config = StorageConfig(url=url)
-    client = make_client(rule=HALF, storage_config=config)
-    measured = run_trials(client, 8)
-    client.get_next_trials(max_trials=1)
-    if config is None:
-        path = str(tmp_path / "toy.json")
-        client.save_to_json_file(path)
-        loaded = Client.load_from_json_file(path)
-    else:
-        loaded = Client.load_from_database("toy", storage_config=config)
-    assert [query(loaded, i) for i in range(9)] == [query(client, i) for i in range(9)]
-    assert spending(loaded) == spending(client)
-    assert [not entry.skipped for entry in spending(loaded).entries[:8]] == measured
-    assert recommend(loaded) == recommend(client)

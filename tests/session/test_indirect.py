@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig, StorageConfig
-from ax.exceptions.core import UnsupportedError, UserInputError
+from ax.exceptions.core import UserInputError
 from ax.storage.sqa_store.db import (
     create_all_tables,
     get_engine,
@@ -20,37 +20,16 @@ from ax_costaware import (
     add_pairs,
     complete_trial,
     indirect_query_strategy,
-    query,
     recommend,
-    should_stop,
-    spending,
 )
 from ax_costaware.ax_bridge.records import RECORD
 from ax_costaware.runners.reporting import read_outcome
 from ax_costaware.runners.result import TrialResult, plain_result
 from tests.ax import tree_toy
 from tests.ax.feedback_toy import make_client as make_feedback_client
-from tests.ax.indirect_toy import answer, learned, make_client, pairs, run_trials
-
-from .conftest import KINDS, behind
+from tests.ax.indirect_toy import learned, make_client, pairs, run_trials
 
 pytestmark = pytest.mark.usefixtures("short_searches")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_client(kind: str) -> None:
-    client = make_client(conditional=learned(40), budget=9.0)
-    other = behind(kind, client)
-    run_trials(client, 4)
-    ((index, arm),) = client.get_next_trials(max_trials=1).items()
-    asked = query(other, index)
-    assert asked.controlled == dict(arm)
-    assert (asked.control_set, asked.expected_cost, asked.measure) == (None, 1.0, True)
-    assert asked.decision["pairs"] == 40
-    complete_trial(other, index, answer(dict(arm)))
-    assert (spending(other).spent, spending(other).remaining) == (5.0, 4.0)
-    assert add_pairs(other, *pairs(3, seed=1)) == 43
-    assert recommend(other) == recommend(client)
 
 
 def test_realised_queries_that_no_law_is_known_of() -> None:
@@ -95,22 +74,6 @@ def test_realised_cells_that_the_tree_does_not_have() -> None:
     with pytest.raises(UserInputError, match=r"trial 0: .* is no cell.*exclude_trial") as refusal:
         client.get_next_trials(max_trials=1)
     assert "outside" not in str(refusal.value)
-
-
-def test_before_there_is_data() -> None:
-    for client in (make_client(), tree_toy.make_client()):
-        with pytest.raises(UserInputError, match="no data for its objective yet"):
-            recommend(client)
-        (index,) = client.get_next_trials(max_trials=1)
-        with pytest.raises(UserInputError, match="which the experiment does not have"):
-            complete_trial(client, index, {"other": 1.0})
-
-
-def test_the_stop_of_another_method_says_nothing_here() -> None:
-    client = make_client()
-    run_trials(client, 2)
-    with pytest.raises(UnsupportedError, match="are averages"):
-        should_stop(client, cost=1.0, lmbda=0.1)
 
 
 def test_pairs_are_no_business_of_other_methods() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -127,25 +125,6 @@ def test_an_input_that_was_added_and_has_no_law() -> None:
     client._experiment.add_parameters_to_search_space([added])
     with pytest.raises(UserInputError, match=r"'light' has no marginal.*add marginals\['light'\]"):
         recommend(client)
-
-
-def test_one_trial_of_the_initial_design_is_enough() -> None:
-    client = _client()
-    (index,) = client.get_next_trials(1)
-    node = client._generation_strategy.current_node_name
-    complete_trial(client, index, raw_data=2.0, realized={"acid": 0.5})
-    best = recommend(client)
-    assert math.isfinite(best.expected_value)
-    assert client._generation_strategy.current_node_name == node
-    assert len(client._experiment.trials) == 1
-
-
-def test_same_recommendation_after_reload(tmp_path: Path) -> None:
-    client = _client()
-    _add_grid(client)
-    path = str(tmp_path / "client.json")
-    client.save_to_json_file(path)
-    assert recommend(Client.load_from_json_file(path)) == recommend(client)
 
 
 def test_strategy_of_another_method_is_refused() -> None:

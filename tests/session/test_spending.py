@@ -4,23 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 from ax.api.client import Client
-from ax.core.experiment import Experiment
 
 from ax_costaware.session import complete_trial, spending
 
 from .conftest import ARM, REALIZED
-
-
-def test_numbers(any_client: tuple[Any, Experiment]) -> None:
-    client, experiment = any_client
-    experiment.attach_trial([{**ARM, "control_set": "water+acid"}])
-    complete_trial(client, 0, raw_data=1.0, realized=REALIZED, cost=0.25)
-    paid = spending(client)
-    assert (paid.budget, paid.spent, paid.remaining, paid.reserved) == (20.0, 2.75, 17.25, 2.5)
-    assert [entry.charged for entry in paid.entries] == [0.25, 2.5]
 
 
 def test_frame(client: Client) -> None:
@@ -54,12 +43,6 @@ def test_frame(client: Client) -> None:
     }
     assert math.isnan(second["reported_cost"])
     assert second["status"] == "RUNNING"
-
-
-def test_frame_of_no_trials_has_the_columns(client: Client) -> None:
-    frame = replace(spending(client), entries=()).to_frame()
-    assert frame.empty
-    assert "charged" in frame.columns
 
 
 def test_text(client: Client) -> None:

@@ -17,9 +17,8 @@ from ax.exceptions.core import UserInputError
 import ax_costaware as ac
 from ax_costaware.analysis import overview
 from ax_costaware.ax_bridge.records import decision_record, outcome_record
-from tests.audit.cases import CASES, FAST, complete, make_client, objective, realized_of
+from tests.audit.cases import CASES, FAST, complete, make_client, objective
 from tests.resuming import decide, load, open_database
-from tests.session.conftest import KINDS, behind
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -53,36 +52,6 @@ def attach_one_by_one(client: Client, frame: pd.DataFrame) -> None:
         index = client.attach_trial(row)
         realized = {"x2": row["x2"]} if row.get("control_set") == "x1" else None
         ac.complete_trial(client, index, value, realized=realized, cost=cost)
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_the_next_trial_is_the_models(case: str, tmp_path: Path) -> None:
-    """Also from both stores."""
-    client = make_client(case, storage_config=open_database(tmp_path / "run.db"))
-    assert ac.attach_table(client, table_of(case)) == list(range(len(table_of(case))))
-    assert ac.spending(client).spent == 0.0
-    shutil.copy(tmp_path / "run.db", tmp_path / "copy.db")
-    client.save_to_json_file(str(tmp_path / "run.json"))
-    index, first = decide(client)
-    assert first["record"]["phase"] == "rule"
-    for name in ("run.json", "copy.db"):
-        assert decide(load(str(tmp_path / name), "audit")) == (index, first)
-    complete(client, case, index, first["arm"])
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_a_table_is_as_its_rows(case: str) -> None:
-    """What is recorded of trials that are charged is that of such as are attached one by one."""
-    client, other = make_client(case), make_client(case)
-    ac.attach_table(client, table_of(case), charge=True)
-    attach_one_by_one(other, table_of(case))
-    trials, others = client._experiment.trials, other._experiment.trials
-    for index, trial in trials.items():
-        assert trial.arms == others[index].arms
-        assert outcome_record(trial) == outcome_record(others[index])
-    assert ac.spending(client) == ac.spending(other)
-    if case == "gittins":
-        assert decide(client) == decide(other)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -207,24 +176,6 @@ def test_what_is_said_of_past_trials(case: str) -> None:
     assert ac.recommend(client).parameters
     assert "0" in str(ac.spending(client))
     assert overview(client)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_client(kind: str) -> None:
-    client = make_client("control sets")
-    frame = table_of("control sets")
-    assert ac.attach_table(behind(kind, client), frame) == list(range(COUNT))
-    trials = client._experiment.trials
-    assert all(trial.status.is_completed for trial in trials.values())
-    assert outcome_record(trials[0]) == {
-        "realized": {"x2": frame["x2"][0]},
-        "outcomes": {"y": [frame["y"][0], None]},
-        "charged": False,
-    }
-    assert outcome_record(trials[1])["realized"] == {}
-    data = client._experiment.lookup_data().df
-    assert data["mean"].tolist() == frame["y"].tolist()
-    assert realized_of(0, trials[0].arms[0].parameters)
 
 
 def mixed_client(tmp_path: Path | None = None) -> Client:

@@ -5,11 +5,9 @@ Costs are either known beforehand or learned from what is reported under a metri
 
 from __future__ import annotations
 
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
@@ -121,13 +119,6 @@ def test_known_cost_needs_no_report(kind: str) -> None:
         "outcomes": {"growth": [1.0, None]},
     }
     assert spending(client).spent == 3.5
-
-
-def test_reported_cost_takes_the_place_of_a_known_one() -> None:
-    client = make(KNOWN, trials=2)
-    complete_trial(client, 0, raw_data=1.0, cost=0.0)
-    complete_trial(client, 1, raw_data={"growth": 1.0, "hours": 7.0}, cost=2.0)
-    assert [entry.charged for entry in spending(client).entries] == [0.0, 2.0]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -266,27 +257,6 @@ def test_spending_groups_trials_by_how_they_came_about() -> None:
     )
 
 
-def test_frame_keeps_the_columns() -> None:
-    client = make(LEARNED, trials=2)
-    complete_trial(client, 0, raw_data=1.0, cost=2.0)
-    frame = spending(client).to_frame()
-    assert list(frame["control_set"]) == [None, None]
-    assert frame["expected_cost"].isna().all()
-    assert [str(frame[c].dtype) for c in ("expected_cost", "reported_cost", "charged")] == [
-        "float64"
-    ] * 3
-    assert frame["reported_cost"].tolist()[0] == 2.0
-    assert pd.isna(frame["reported_cost"].iloc[1])
-
-
-def test_free_initial_trials_still_report_their_cost() -> None:
-    client = make(CostAware(cost="hours", budget=20.0, charge_initial=False), trials=2)
-    complete_trial(client, 0, raw_data=1.0, cost=2.0)
-    first, second = spending(client).entries
-    assert (first.reported_cost, first.charged, second.charged) == (2.0, 0.0, 0.0)
-    assert spending(client).remaining == 20.0
-
-
 def test_cost_in_full_after_loading(tmp_path: Path) -> None:
     client = make(LEARNED, trials=2)
     complete_trial(client, 0, raw_data=1.0, cost=1.234567890123456e-12)
@@ -297,19 +267,6 @@ def test_cost_in_full_after_loading(tmp_path: Path) -> None:
     after = spending((load_experiment(path), client._generation_strategy))
     assert [entry.reported_cost for entry in after.entries] == [1.234567890123456e-12, 2 / 3]
     assert after == before
-
-
-def test_nothing_is_claimed_that_ax_did_not_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    client = make(LEARNED)
-    trial = client._experiment.trials[0]
-    before = deepcopy(trial.run_metadata)
-    with monkeypatch.context() as patch:
-        patch.setattr(type(trial), "mark_completed", lambda self: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            complete_trial(client, 0, raw_data=1.0, cost=2.0)
-    assert trial.run_metadata == before
-    assert client._experiment.lookup_data().empty
-    assert spending(client).spent == 0.0
 
 
 def test_a_missing_outcome_is_said_unless_ax_has_it(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,1 @@
+"""The contract of every method, see ``ax_costaware.testing``."""

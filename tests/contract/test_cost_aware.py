@@ -1,0 +1,92 @@
+"""The contract of ``cost_aware_strategy``, ``gittins_strategy`` and ``fidelity_strategy``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from ax.api.configs import RangeParameterConfig
+
+import ax_costaware as ac
+from tests.contract.shared import FEW, GIVEN, Contract, Mixed
+
+
+class TestCostAware(Contract):
+    def strategy(self, unit: float = 1.0) -> Any:
+        cost = ac.AffineCost({"x2": unit}, fixed=0.5 * unit)
+        return ac.cost_aware_strategy(cost, budget=30 * unit, initial_trials=3, **FEW)
+
+
+class TestCostAwareMixed(Mixed):
+    parameter_constraints = ("a + size <= 6.5",)
+    minimize = True
+
+    def strategy(self, unit: float = 1.0) -> Any:
+        kinds = ac.TableCost("kind", {"u": unit, "v": 0.5 * unit, "w": 2.0 * unit})
+        cost = kinds + ac.AffineCost({"size": unit})
+        return ac.cost_aware_strategy(cost, budget=150 * unit, initial_trials=3, **FEW)
+
+
+class TestLearnedCosts(Contract):
+    def strategy(self, unit: float = 1.0) -> Any:
+        return ac.cost_aware_strategy(
+            "seconds", budget=60 * unit, initial_trials=3, stop=False, **FEW
+        )
+
+    def cost(self, inputs: Mapping[str, Any]) -> float:
+        return 1.0 + 2.0 * float(inputs["x1"])
+
+
+class TestGittins(Contract):
+    minimize = True
+
+    def strategy(self, unit: float = 1.0) -> Any:
+        return ac.gittins_strategy(
+            2.0 * unit,
+            budget=60 * unit,
+            lmbda=1e-3 / unit,
+            initial_trials=3,
+            surrogate_spec=GIVEN,
+            **FEW,
+        )
+
+
+class TestGittinsDecay(Contract):
+    refuses: ClassVar[dict[str, Any]] = {"lmbda": "lmbda=.* and decay="}
+
+    def strategy(self, unit: float = 1.0) -> Any:
+        cost = ac.AffineCost({"x2": unit}, fixed=0.5 * unit)
+        return ac.gittins_strategy(
+            cost,
+            budget=60 * unit,
+            decay=ac.GittinsDecay(),
+            initial_trials=3,
+            surrogate_spec=GIVEN,
+            **FEW,
+        )
+
+
+class TestSwitchingCosts(Mixed):
+    def strategy(self, unit: float = 1.0) -> Any:
+        cost = ac.SwitchingCost({"kind": 2.0 * unit}, ac.ProductCost({"size": 1}, scale=unit))
+        return ac.cost_aware_strategy(cost, budget=100 * unit, initial_trials=3, **FEW)
+
+
+class TestFidelity(Contract):
+    parameters = (
+        *Contract.parameters,
+        RangeParameterConfig("epochs", (1, 8), "int"),
+    )
+    refuses: ClassVar[dict[str, Any]] = {"should_stop": "of several fidelities"}
+
+    def strategy(self, unit: float = 1.0) -> Any:
+        return ac.fidelity_strategy(
+            cost=ac.AffineCost({"epochs": unit}),
+            target={"epochs": 8},
+            budget=150 * unit,
+            initial_trials=3,
+            **FEW,
+        )
+
+    def outcome(self, inputs: Mapping[str, Any]) -> float:
+        return super().outcome(inputs) - 0.5 / float(inputs["epochs"])
