@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 import pytest
 from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard
+from ax.api.client import Client
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.exceptions.core import UserInputError
 
-from ax_costaware import attach_table, recommend
+from ax_costaware import AffineCost, attach_table, fidelity_strategy, recommend
 from ax_costaware.analysis import DeploymentAnalysis, RecommendationAnalysis
 from ax_costaware.analysis.deployment import deployment_figure
 from ax_costaware.analysis.method_analysis import Objective
-from tests.ax import feedback_toy, gittins_toy, test_fidelity_strategy, toy
+from tests.ax import feedback_toy, gittins_toy, toy
 
 
 @pytest.mark.parametrize("method", [toy, gittins_toy])
@@ -44,10 +48,33 @@ def test_where_the_best_is_the_cheapest_there_is_no_line_to_speak_of() -> None:
 
 
 def test_what_is_recommended_comes_before_what_is_expected_to_be_better_but_less_known() -> None:
-    client = test_fidelity_strategy.make_client()
+    client = Client()
+    client.configure_experiment(
+        parameters=[
+            RangeParameterConfig("x", (0, 1), "float"),
+            RangeParameterConfig("epochs", (1, 50), "int", scaling="log"),
+            ChoiceParameterConfig("data", ["half", "all"], "str", is_ordered=False),
+        ]
+    )
+    client.configure_optimization(objective="score")
+    cost, target = AffineCost({"epochs": 0.1}, fixed=0.5), {"epochs": 50, "data": "all"}
+    options: dict[str, Any] = {
+        "budget": 30.0,
+        "num_restarts": 2,
+        "raw_samples": 32,
+        "initial_trials": 3,
+    }
+    client.set_generation_strategy(fidelity_strategy(cost, target=target, **options))
     runs = [(0.1, 50), (0.5, 50), (0.6, 10), (0.0, 20), (0.1, 30)]
-    rows = [{"x": x, "epochs": epochs, "data": "all"} for x, epochs in runs]
-    table = [{**row, "score": test_fidelity_strategy.score(row)} for row in rows]
+    table = [
+        {
+            "x": x,
+            "epochs": epochs,
+            "data": "all",
+            "score": -((x - 0.3) ** 2) - 0.4 * (1 - epochs / 50) * (1 + x),
+        }
+        for x, epochs in runs
+    ]
     attach_table(client, pd.DataFrame(table))
     analyses = [DeploymentAnalysis(), RecommendationAnalysis()]
     deployed, recommended = client.compute_analyses(analyses, display=False)
