@@ -49,19 +49,19 @@ def test_value_object() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "base", "message"),
+    ("changes", "base", "name"),
     [
-        ({}, None, "changes={}: expected a mapping from one or more names"),
-        (5.0, None, "changes=5.0: expected"),
-        ({0: 5.0}, None, "changes has the key 0: expected"),
-        ({"": 5.0}, None, "changes has the key '': expected"),
-        ({"oven": 0.0}, None, r"changes\['oven'\]=0.0: expected a finite number > 0"),
-        ({"oven": float("nan")}, None, r"changes\['oven'\]=nan"),
-        ({"oven": "much"}, None, r"changes\['oven'\]='much'"),
-        ([("oven", 1.0), ("oven", 2.0)], None, "changes has 'oven' more than once"),
-        ({"oven": 1.0}, SwitchingCost({"lamp": 1.0}), r"base=SwitchingCost\(.*together"),
+        ({}, None, "changes"),
+        (5.0, None, "changes"),
+        ({0: 5.0}, None, "changes has the key 0"),
+        ({"": 5.0}, None, "changes has the key ''"),
+        ({"oven": 0.0}, None, r"changes\['oven'\]"),
+        ({"oven": float("nan")}, None, r"changes\['oven'\]"),
+        ({"oven": "much"}, None, r"changes\['oven'\]"),
+        ([("oven", 1.0), ("oven", 2.0)], None, "changes has 'oven'"),
+        ({"oven": 1.0}, SwitchingCost({"lamp": 1.0}), "base"),
     ],
 )
-def test_refusals(changes: Any, base: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
+def test_refused_arguments(changes: Any, base: Any, name: str) -> None:
+    with pytest.raises(InputError, match=name):
         SwitchingCost(changes, base)
