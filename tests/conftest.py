@@ -20,8 +20,8 @@ pytest.register_assert_rewrite("ax_costaware.testing")
 with suppress(ImportError):  # The wheel is tried where it is not installed.
     from hypothesis import HealthCheck, settings
 
-    # How fast inputs are drawn says how busy the machine is.
-    settings.register_profile("busy", suppress_health_check=[HealthCheck.too_slow])
+    # How fast inputs are drawn and tried says how busy the machine is.
+    settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("busy")
 
 
