@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.stats import binom, chisquare, kstest
 
 from ax_costaware.exceptions import InputError
@@ -132,11 +130,6 @@ def test_a_value_that_the_law_does_not_have_decides(values: Any, law: Marginal) 
     assert (fit.statistic, fit.p_value) == (math.inf, 0.0)
 
 
-def test_numbers_that_went_through_transforms_are_those_of_the_law() -> None:
-    fit = fit_of("x", [1.0 + 1e-9] * 6 + [2.0 - 1e-9] * 3 + [3.0], COUNT)
-    assert fit.p_value > 0.5
-
-
 @pytest.mark.parametrize(
     "values", [[1e-9, 2e-9, 3e-9], [10**9, 10**9 + 1, 10**9 + 2], [0.0, 1e-12, 1e6], [1e-9]]
 )
@@ -173,16 +166,6 @@ def test_conditional_laws(name: str, law_size: int | None) -> None:
     assert np.median(p_values(0.6, 10)) < 0.05
 
 
-def test_small_law_of_conditional_probabilities_weighs_less() -> None:
-    pairs = [(p, p) for p in np.linspace(0.3, 1.0, 50)]
-    values = list(range(50))
-    whole = conditional_fit_of("x", values, pairs, NORMAL)
-    small = conditional_fit_of("x", values, pairs, NORMAL, law_size=20)
-    assert whole.statistic == small.statistic
-    assert whole.p_value < small.p_value
-    assert (whole.test, small.test) == (KOLMOGOROV, TWO_SAMPLES)
-
-
 def test_seed_of_the_randomised_transform() -> None:
     values = COUNT.decode(COUNT.sample(6, 0))
     assert fit_of("x", values, COUNT, seed=1) == fit_of("x", values, COUNT, seed=1)
@@ -198,43 +181,27 @@ def test_rejected_is_holm_s_procedure() -> None:
     assert rejected([0.01]) == (True,)
 
 
-@given(p_values=st.lists(st.floats(0, 1), max_size=8))
-def test_rejected_lies_between_bonferroni_s_and_no_correction(p_values: list[float]) -> None:
-    found = rejected(p_values, 0.05)
-    for p, verdict in zip(p_values, found, strict=True):
-        assert verdict or p > 0.05 / len(p_values)
-        assert not verdict or p <= 0.05
-    assert [v for _, v in sorted(zip(p_values, found, strict=True), key=lambda x: x[0])] == sorted(
-        found, reverse=True
-    )
+def conditional(probabilities: Any, **options: Any) -> object:
+    return conditional_fit_of("x", [0.1], probabilities, NORMAL, **options)
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "name"),
     [
-        (lambda: fit_of("x", [], NORMAL), r"values of 'x' are \[\]: expected one or more"),
-        (lambda: fit_of("x", [0.5], 0.5), r"law=0\.5: expected a marginal"),
-        (lambda: fit_of("x", 0.5, NORMAL), r"values of 'x'=0\.5: expected one or more"),
-        (lambda: fit_of("x", ["a"], NORMAL), r"values of 'x'\[0\]='a': expected a finite"),
-        (lambda: fit_of("x", [0.1, math.nan], NORMAL), r"values of 'x'\[1\]=nan: expected"),
-        (lambda: fit_of("x", ["a", 1], SOIL), r"values of 'x'\[1\]=1: expected one or more"),
-        (lambda: fit_of("x", [1], COUNT, seed=-1), r"seed=-1: expected an integer >= 0"),
-        (
-            lambda: conditional_fit_of("x", [0.1, 0.2], [(0.1, 0.1)], NORMAL),
-            "probabilities has 1 entries: expected 2 pairs",
-        ),
-        (
-            lambda: conditional_fit_of("x", [0.1], [(0.1, 1.1)], NORMAL),
-            r"probabilities\[0\]\[1\]=1\.1: expected a number in \[0, 1\]",
-        ),
-        (
-            lambda: conditional_fit_of("x", [0.1], [(0.1, 0.1)], NORMAL, law_size=0),
-            r"law_size=0: expected an integer >= 1",
-        ),
-        (lambda: rejected([0.1], 0), r"significance=0: expected a number strictly between"),
-        (lambda: rejected([1.1]), r"p_values\[0\]=1\.1: expected a number in \[0, 1\]"),
+        (lambda: fit_of("x", [], NORMAL), "values of 'x'"),
+        (lambda: fit_of("x", [0.5], 0.5), "law=0.5"),  # type: ignore[arg-type]
+        (lambda: fit_of("x", 0.5, NORMAL), "values of 'x'=0.5"),  # type: ignore[arg-type]
+        (lambda: fit_of("x", ["a"], NORMAL), r"values of 'x'\[0\]"),
+        (lambda: fit_of("x", [0.1, math.nan], NORMAL), r"values of 'x'\[1\]"),
+        (lambda: fit_of("x", ["a", 1], SOIL), r"values of 'x'\[1\]"),
+        (lambda: fit_of("x", [1], COUNT, seed=-1), "seed=-1"),
+        (lambda: conditional([(0.1, 0.1)] * 2), "probabilities has 2 entries"),
+        (lambda: conditional([(0.1, 1.1)]), r"probabilities\[0\]\[1\]=1.1"),
+        (lambda: conditional([(0.1, 0.1)], law_size=0), "law_size=0"),
+        (lambda: rejected([0.1], 0), "significance=0"),
+        (lambda: rejected([1.1]), r"p_values\[0\]=1.1"),
     ],
 )
-def test_refuses(call: Callable[[], object], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+def test_refused_arguments(call: Callable[[], object], name: str) -> None:
+    with pytest.raises(InputError, match=name):
         call()

@@ -8,14 +8,11 @@ from collections.abc import Callable
 import pytest
 import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
-from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import Normalize
 from botorch.sampling import SobolQMCNormalSampler
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
-from ax_costaware.acquisition import ConditionalMaxValueEntropySearch
-from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.laws import (
     Conditional,
     FiniteConditional,
@@ -139,19 +136,6 @@ def clipped() -> GaussianConditional:
 
 
 @pytest.mark.parametrize("make", [gaussian, clipped, dependent, learned, arms])
-def test_of_no_queries_and_points_there_are_no_values(make: Callable[[], Conditional]) -> None:
-    posterior = ExactPosterior.of(model_of(make(), rbf()))
-    A, X = queries_of(make()), torch.rand(4, 2, dtype=torch.double)
-    for values in (*posterior(A[:0]), *posterior.latent(X[:0])):
-        assert values.shape == (0,)
-    assert joint_with(posterior, X)(A[:0])[2].shape == (0, 4)
-    assert joint_with(posterior, X[:0])(A)[2].shape == (3, 0)
-    assert posterior.joint(A[:0])[1].shape == (0, 0)
-    entropy = ConditionalMaxValueEntropySearch(posterior.model, torch.tensor([4.0]).double())
-    assert entropy(A[:0].unsqueeze(1)).shape == (0,)
-
-
-@pytest.mark.parametrize("make", [gaussian, clipped, dependent, learned, arms])
 @pytest.mark.parametrize("kernel", [rbf, matern])
 def test_queries_and_points_may_be_in_single_precision(
     make: Callable[[], Conditional], kernel: Callable[[], Kernel]
@@ -179,16 +163,6 @@ def test_pending_queries_are_fantasized_at_their_mean() -> None:
         expected = fantasized.posterior(A)
         torch.testing.assert_close(mean, expected.mean.squeeze(-1), rtol=0, atol=1e-7)
         torch.testing.assert_close(variance, expected.variance.squeeze(-1), rtol=0, atol=1e-7)
-
-
-def test_noise() -> None:
-    A = torch.rand(5, 2, dtype=torch.double)
-    z = torch.randn(5, 1, dtype=torch.double)
-    fixed = ExactPosterior.of(ConditionalMeanProcess(A, z, gaussian(), noise=0.3))
-    by_query = ConditionalMeanProcess(A, z, gaussian(), noise=lambda queries: queries[:, 0] + 0.1)
-    new = torch.rand(2, 3, 2, dtype=torch.double)
-    torch.testing.assert_close(fixed.noise_at(new), torch.full((2, 3), 0.3).double())
-    torch.testing.assert_close(ExactPosterior.of(by_query).noise_at(new), new[..., 0] + 0.1)
 
 
 @pytest.mark.parametrize("make", [gaussian, dependent, learned, arms])
@@ -225,23 +199,6 @@ def test_paths_follow_their_seed_and_leave_the_global_one() -> None:
     assert torch.autograd.gradcheck(paths, (x,))
 
 
-def test_what_cannot_be_read_is_refused() -> None:
-    plain = SingleTaskGP(torch.rand(3, 2).double(), torch.rand(3, 1).double())
-    with pytest.raises(UnsupportedInputError, match="ConditionalMeanProcess"):
-        _ = ExactPosterior.of(plain).latent
-    posterior = ExactPosterior.of(model_of(gaussian(), rbf()))
-    with pytest.raises(InputError, match="X of shape"):
-        posterior.latent(torch.rand(2, 3).double())
-    categorical = ConditionalMeanProcess(
-        torch.tensor([[0.0], [1.0]]).double(),
-        torch.tensor([[1.0], [2.0]]).double(),
-        FiniteConditional(((0.5, 0.5), (0.1, 0.9))),
-        categorical=[0],
-    )
-    with pytest.raises(UnsupportedInputError, match="Fourier"):
-        LatentPaths(ExactPosterior.of(categorical), 2)
-
-
 def test_noise_is_that_of_the_query_everywhere() -> None:
     """In what is conditioned on, what is pending, what is predicted and what is fantasised."""
     A = torch.rand(5, 2, dtype=torch.double, generator=torch.Generator().manual_seed(0))
@@ -264,12 +221,3 @@ def test_noise_is_that_of_the_query_everywhere() -> None:
     doubled = ScalarizedPosteriorTransform(torch.tensor([-2.0], dtype=torch.double))
     posterior = ExactPosterior.of(model, doubled)
     torch.testing.assert_close(posterior.noise_at(new), 4 * variances)
-
-
-def test_queries_of_another_width_are_refused() -> None:
-    model = model_of(gaussian(), rbf())
-    wide = torch.rand(2, 3, dtype=torch.double)
-    with pytest.raises(InputError, match=r"queries of shape \(2, 3\)"):
-        ExactPosterior.of(model, X_pending=wide)
-    with pytest.raises(InputError, match=r"queries of shape \(2, 3\)"):
-        ExactPosterior.of(model)(wide)

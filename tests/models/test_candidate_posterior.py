@@ -72,50 +72,6 @@ def test_equals_the_direct_posterior_after_any_sequence(
             observations.append((told[0], now, told[1]))
 
 
-@settings(max_examples=100, deadline=None)
-@given(histories(), st.floats(0.1, 9))
-def test_what_a_skipped_round_leaves_as_it_is(
-    history: tuple[list[tuple[int, float] | None], float], beta: float
-) -> None:
-    """Lemma 1 of the paper in the form in which it holds, and Lemma 2.
-
-    Means keep their order and variances do not fall. A point that leads another in the upper
-    confidence bound keeps leading it if its mean is not smaller.
-    """
-    rounds, forgetting = history
-    fast = posterior(forgetting)
-    for now, told in enumerate(rounds, start=1):
-        if told is not None:
-            fast.observe(told[0], now, told[1])
-    now = len(rounds) + 1
-    mean, variance = fast.moments(now)
-    later_mean, later_variance = fast.moments(now + 1)
-    # Subnormal numbers have fewer digits.
-    np.testing.assert_allclose(later_mean, math.sqrt(1 - forgetting) * mean, 1e-12, atol=1e-300)
-    assert (later_variance >= variance - 1e-12).all()
-    prior = PRIOR.diagonal()
-    bound = (1 - forgetting) * variance + forgetting * prior
-    np.testing.assert_allclose(later_variance, bound, atol=1e-12)
-    ucb = mean + math.sqrt(beta) * np.sqrt(variance)
-    later = later_mean + math.sqrt(beta) * np.sqrt(later_variance)
-    leads = (ucb[:, None] >= ucb) & (mean[:, None] >= mean)
-    assert (later[:, None] >= later - 1e-9)[leads].all()
-
-
-def test_a_skip_can_change_which_upper_bound_leads() -> None:
-    """The paper's Lemma 1 says it cannot; a point that leads by uncertainty alone is overtaken."""
-    fast = CandidatePosterior(lambda c: np.eye(2)[c], np.ones(2), 0.2, 1e-6, 1e-12)
-    fast.observe(1, 0, 0.7)
-
-    def ucb(now: float) -> NDArray[np.float64]:
-        mean, variance = fast.moments(now)
-        found: NDArray[np.float64] = mean + np.sqrt(variance)
-        return found
-
-    assert ucb(0.0)[0] > ucb(0.0)[1]
-    assert ucb(10.0)[0] < ucb(10.0)[1]
-
-
 def test_dropping_moves_moments_by_about_the_tolerance() -> None:
     generator = np.random.default_rng(0)
     tolerance, forgetting = 1e-3, 0.1
@@ -137,17 +93,6 @@ def test_memory_is_bounded(forgetting: float) -> None:
         fast.observe(now % len(POINTS), now, math.sin(now))
     assert fast.num_rows < 180
     assert fast._rows.shape[0] <= 64
-
-
-def test_nothing_is_dropped_where_nothing_is_forgotten() -> None:
-    fast = posterior(0.0, 1e-4)
-    observations = []
-    for now in range(300):
-        observations.append((now % len(POINTS), float(now), math.sin(now)))
-        fast.observe(*observations[-1])
-    mean, covariance = direct(observations, 300, 0.0)
-    np.testing.assert_allclose(fast.moments(300)[0], mean, atol=1e-8)
-    np.testing.assert_allclose(fast.moments(300)[1], covariance.diagonal(), atol=1e-8)
 
 
 def test_a_gap_that_forgets_everything_gives_the_prior() -> None:

@@ -45,18 +45,6 @@ def test_sums_and_their_gradients(distinct: int, lengthscale: float) -> None:
         torch.testing.assert_close(*gradients, rtol=1e-8, atol=1e-10)
 
 
-def test_features_of_a_search_are_taken_once() -> None:
-    u, w = rules(0)
-    left, lengthscales = ColumnRules.of(u, w), torch.tensor([0.3, 0.4], dtype=torch.double)
-    first = left.features(lengthscales, 16.0)
-    assert left.features(lengthscales, 16.0) is first
-    assert left.features(2 * lengthscales, 16.0) is not first
-    assert left.features(lengthscales, 32.0).shape != first.shape
-    with torch.inference_mode():
-        assert left.features(lengthscales, 16.0).is_inference()
-    assert not left.features(lengthscales, 16.0).is_inference()
-
-
 def test_gradients_by_nodes() -> None:
     u, w = rules(0)
     u.requires_grad_()

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-import re
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
-from botorch.acquisition import UpperConfidenceBound
-from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.fit import fit_gpytorch_mll
-from botorch.models import SingleTaskGP
-from botorch.models.transforms.input import ChainedInputTransform, Log10, Normalize, Warp
-from botorch.optim import optimize_acqf
+from botorch.models.transforms.input import Normalize, Warp
 from botorch.posteriors import GPyTorchPosterior
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
-from ax_costaware.exceptions import InputError
 from ax_costaware.laws import (
     Conditional,
     FiniteConditional,
@@ -69,57 +62,6 @@ def closed_form(left: Tensor, right: Tensor, extra: Tensor, kernel: Kernel) -> T
     distance = (left.unsqueeze(-2) - right.unsqueeze(-3)).square() / total
     factor = (squared / total).sqrt().prod()
     return kernel.outputscale * factor * distance.sum(dim=-1).mul(-0.5).exp()
-
-
-@pytest.mark.parametrize("noise", [1e-3, None])
-def test_a_point_mass_is_a_gp_at_the_points(
-    data: tuple[Tensor, Tensor], noise: float | None
-) -> None:
-    A, z = data
-    identity = GaussianConditional(((1.0, 0.0), (0.0, 1.0)), (0.0, 0.0), 1e-30, outside="keep")
-    model = ConditionalMeanProcess(A, z, identity, covar_module=rbf(), noise=noise)
-    plain = SingleTaskGP(
-        A, z, None if noise is None else torch.full_like(z, noise), covar_module=rbf()
-    )
-    X = torch.rand(7, 2, dtype=torch.double)
-    expected = plain.posterior(X)
-    for found in (model.posterior(X), model.latent_posterior(X)):
-        torch.testing.assert_close(found.mean, expected.mean, rtol=0, atol=1e-8)
-        torch.testing.assert_close(
-            found.distribution.covariance_matrix,
-            expected.distribution.covariance_matrix,
-            rtol=0,
-            atol=1e-8,
-        )
-
-
-def test_nodes_equal_the_closed_form(data: tuple[Tensor, Tensor]) -> None:
-    A, z = data
-    kernel, variance = rbf(), torch.tensor(VARIANCES, dtype=torch.double)
-    model = ConditionalMeanProcess(
-        A, z, gaussian(), covar_module=kernel, noise=0.01, outcome_transform=None
-    )
-    model.mean_module.constant.data.fill_(4.0)
-    means = A @ torch.tensor(WEIGHT, dtype=torch.double).T + torch.tensor(BIAS, dtype=torch.double)
-    X = torch.rand(5, 2, dtype=torch.double)
-    K = closed_form(means, means, 2 * variance, kernel) + 0.01 * torch.eye(12)
-    cross = closed_form(X, means, variance, kernel)
-    solved = torch.linalg.solve(K, torch.cat([z - 4.0, cross.T], dim=-1))
-    posterior = model.latent_posterior(X)
-    torch.testing.assert_close(posterior.mean, 4.0 + cross @ solved[:, :1], rtol=0, atol=1e-8)
-    covariance = closed_form(X, X, 0 * variance, kernel) - cross @ solved[:, 1:]
-    torch.testing.assert_close(
-        posterior.distribution.covariance_matrix, covariance, rtol=0, atol=1e-8
-    )
-    new = torch.rand(4, 2, dtype=torch.double)
-    at = new @ torch.tensor(WEIGHT, dtype=torch.double).T + torch.tensor(BIAS, dtype=torch.double)
-    averages = closed_form(at, means, 2 * variance, kernel)
-    torch.testing.assert_close(
-        model.posterior(new).mean, 4.0 + averages @ solved[:, :1], rtol=0, atol=1e-8
-    )
-    joint = joint_of(model, new, X).distribution.covariance_matrix
-    between = closed_form(at, X, variance, kernel) - averages @ solved[:, 1:]
-    torch.testing.assert_close(joint[:4, 4:], between, rtol=0, atol=1e-8)
 
 
 def boxes() -> UniformBoxConditional:
@@ -237,75 +179,6 @@ def test_posteriors_equal_dense_linear_algebra(
     torch.testing.assert_close(grown.latent_posterior(X).mean, after[len(new) :], rtol=0, atol=1e-7)
 
 
-def test_hyperparameters_are_those_of_the_function() -> None:
-    """From averages over known boxes the length-scale of the function itself is found again."""
-    generator = torch.Generator().manual_seed(3)
-    A = torch.linspace(0, 1, 60, dtype=torch.double).unsqueeze(-1)
-    box = UniformBoxConditional((0.1,), outside="keep")
-    kernel = rbf((0.1,), 2.0)
-    prior = ConditionalMeanProcess(A, torch.zeros_like(A), box, covar_module=kernel, noise=1e-4)
-    K = prior.covar_module(prior.train_inputs[0]).to_dense().detach()
-    z = torch.linalg.cholesky(K + 1e-4 * torch.eye(60)) @ torch.randn(
-        60, 1, dtype=torch.double, generator=generator
-    )
-    model = ConditionalMeanProcess(A, z, box)
-    fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-    found = float(model.average_kernel.base_kernel.base_kernel.lengthscale.detach())
-    assert 0.06 < found < 0.16
-    naive = SingleTaskGP(A, z)
-    fit_gpytorch_mll(ExactMarginalLogLikelihood(naive.likelihood, naive))
-    assert found < float(naive.covar_module.lengthscale.detach())
-
-
-def test_the_likelihood_has_the_gradient_of_finite_differences(data: tuple[Tensor, Tensor]) -> None:
-    A, z = data
-    kernel = rbf()
-    model = ConditionalMeanProcess(A, z, gaussian(), covar_module=kernel, noise=0.01)
-    mll = ExactMarginalLogLikelihood(model.likelihood, model)
-    model.train()
-
-    def value() -> Tensor:
-        found: Tensor = mll(model(*model.train_inputs), model.train_targets)
-        return found
-
-    raw = kernel.base_kernel.raw_lengthscale
-    (gradient,) = torch.autograd.grad(value(), raw)
-    step = 1e-5
-    for i in range(2):
-        with torch.no_grad():
-            raw[0, i] += step
-            upper = value()
-            raw[0, i] -= 2 * step
-            lower = value()
-            raw[0, i] += step
-        difference = float(upper - lower) / (2 * step)
-        assert float(gradient[0, i]) == pytest.approx(difference, rel=1e-5, abs=1e-8)
-
-
-def test_it_works_as_a_botorch_model(data: tuple[Tensor, Tensor]) -> None:
-    A, z = data
-    model = ConditionalMeanProcess(A, z, gaussian())
-    fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-    torch.manual_seed(0)
-    bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
-    best, _ = optimize_acqf(
-        UpperConfidenceBound(model, beta=1.0), bounds, q=1, num_restarts=2, raw_samples=16
-    )
-    assert best.shape == (1, 2)
-    assert model.posterior(torch.rand(3, 4, 2).double()).rsample(torch.Size([5])).shape == (
-        (5, 3, 4, 1)
-    )
-    noisy = model.posterior(A, observation_noise=True).variance
-    assert bool((noisy > model.posterior(A).variance).all())
-    turned = model.latent_posterior(A, ScalarizedPosteriorTransform(torch.tensor([-1.0]).double()))
-    torch.testing.assert_close(turned.mean, -model.latent_posterior(A).mean)
-    fantasy = model.condition_on_observations(
-        torch.tensor([[0.3, 0.3]]).double(), torch.tensor([[6.0]]).double()
-    )
-    before = model.latent_posterior(torch.tensor([[0.3, 0.3]]).double()).variance
-    assert fantasy.latent_posterior(torch.tensor([[0.3, 0.3]]).double()).variance < before
-
-
 @pytest.mark.parametrize("shape", [(0,), (0, 1), (2, 0)])
 def test_of_no_queries_and_points_there_are_no_values(
     data: tuple[Tensor, Tensor], shape: tuple[int, ...]
@@ -317,111 +190,6 @@ def test_of_no_queries_and_points_there_are_no_values(
     none = A.new_empty(*shape, 2)
     for posterior in (model.posterior(none), model.latent_posterior(none)):
         assert posterior.mean.shape == posterior.variance.shape == (*shape, 1)
-
-
-def test_noise_may_depend_on_the_query(data: tuple[Tensor, Tensor]) -> None:
-    A, z = data
-    model = ConditionalMeanProcess(A, z, gaussian(), noise=lambda queries: 0.01 + queries[:, 0])
-    known = ConditionalMeanProcess(A, z, gaussian(), noise=0.01 + A[:, :1])
-    torch.testing.assert_close(model.likelihood.noise, known.likelihood.noise)
-
-
-def test_a_target_transform_that_is_not_affine_is_applied_to_the_nodes() -> None:
-    box = UniformBoxConditional((0.5,), outside="keep")
-    A = torch.tensor([[1.0], [2.0], [5.0]], dtype=torch.double)
-    model = ConditionalMeanProcess(
-        A, A.sin(), box, covar_module=rbf((0.4,)), noise=0.1, latent_transform=Log10([0])
-    )
-    nodes, weights = box.nodes_and_weights(A)
-    K = rbf((0.4,))(nodes.reshape(-1, 1).log10()).to_dense()
-    W = torch.block_diag(*weights)
-    torch.testing.assert_close(
-        model.covar_module(model.train_inputs[0]).to_dense(), W @ K @ W.T, rtol=0, atol=1e-12
-    )
-
-
-def test_arms_without_features() -> None:
-    """Three arms and the averages of two providers: the arms' own posterior, by hand."""
-    policies = ((0.7, 0.2, 0.1), (0.1, 0.1, 0.8))
-    model = ConditionalMeanProcess(
-        torch.tensor([[0.0], [1.0]], dtype=torch.double),
-        torch.tensor([[1.0], [3.0]], dtype=torch.double),
-        FiniteConditional(policies),
-        noise=1e-4,
-        categorical=[0],
-        outcome_transform=None,
-    )
-    arms = torch.arange(3, dtype=torch.double).unsqueeze(-1)
-    K = model.average_kernel.base_kernel(arms).to_dense()
-    P = torch.tensor(policies, dtype=torch.double)
-    solved = torch.linalg.solve(
-        P @ K @ P.T + 1e-4 * torch.eye(2), torch.tensor([[1.0], [3.0]], dtype=torch.double)
-    )
-    torch.testing.assert_close(model.latent_posterior(arms).mean, K @ P.T @ solved)
-    assert int(model.latent_posterior(arms).mean.argmax()) == 2
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"conditional": "gaussian"}, "conditional='gaussian'"),
-        ({"train_queries": torch.rand(12, 3).double()}, "train_queries: got shape (12, 3)"),
-        ({"train_z": torch.rand(11, 1).double()}, "train_z: got shape (11, 1); expected 12 x 1"),
-        ({"train_z": torch.full((12, 1), math.nan).double()}, "train_z: got NaN"),
-        ({"noise": -1.0}, "noise"),
-        ({"train_queries": [[0.1, 0.2]] * 12}, "train_queries: got [[0.1, 0.2], "),
-        ({"categorical": [2]}, "categorical=(2,)"),
-        ({"noise": torch.full((5,), 0.1)}, "noise of shape"),
-        ({"noise": torch.zeros(12)}, "noise with the minimum"),
-        ({"noise": torch.tensor([math.nan] + 11 * [0.1])}, "of 1 of 12 observations"),
-        (
-            {"train_queries": torch.rand(0, 2).double(), "train_z": torch.rand(0, 1).double()},
-            "train_queries: got shape (0, 2)",
-        ),
-    ],
-)
-def test_bad_input_is_refused(
-    data: tuple[Tensor, Tensor], change: dict[str, object], message: str
-) -> None:
-    A, z = data
-    arguments = {"train_queries": A, "train_z": z, "conditional": gaussian(), **change}
-    with pytest.raises(InputError, match=re.escape(message)):
-        ConditionalMeanProcess(**arguments)
-
-
-def test_a_query_of_another_width_is_refused(data: tuple[Tensor, Tensor]) -> None:
-    model = ConditionalMeanProcess(*data, gaussian())
-    with pytest.raises(InputError, match="queries of shape"):
-        model.posterior(torch.rand(3, 1).double())
-    with pytest.raises(InputError, match="X of shape"):
-        model.latent_posterior(torch.rand(3, 5).double())
-
-
-def test_the_sampling_error_of_learned_weights_is_of_the_size_it_has() -> None:
-    """With few pairs the error of the averages is as large as the model expects, on average."""
-    deviation, lengthscale = 0.25, 0.4
-    covar = rbf((lengthscale,), 1.0)
-    A = torch.linspace(0.1, 0.9, 9, dtype=torch.double).unsqueeze(-1)
-    truth = GaussianConditional(((1.0,),), (0.0,), deviation**2, outside="keep")
-    nodes, exact = truth.nodes_and_weights(A)
-    found, expected = [], []
-    for seed in range(40):
-        generator = torch.Generator().manual_seed(seed)
-        pairs = torch.rand(60, 1, dtype=torch.double, generator=generator)
-        normals = torch.randn(60, 1, dtype=torch.double, generator=generator)
-        conditional = LearnedConditional(pairs + deviation * normals, pairs)
-        weighed, weights = conditional.nodes_and_weights(A)
-        both = torch.cat([nodes, weighed], dim=1)
-        signed = torch.cat([exact, -weights], dim=1)
-        K = covar(both).to_dense()
-        # Over functions of the prior: the variance of the difference of the two averages.
-        found.append((signed.unsqueeze(1) @ K @ signed.unsqueeze(2)).squeeze().detach())
-        kernel = AverageKernel(covar, conditional)
-        plain = AverageKernel(covar, dataclasses.replace(conditional, sampling_error=False))
-        rows = kernel.query_rows(A)
-        expected.append((kernel(rows, diag=True) - plain(rows, diag=True)).detach())
-    ratio = torch.stack(expected).mean() / torch.stack(found).mean()
-    assert 0.5 < float(ratio) < 1.5
 
 
 @pytest.mark.parametrize("ratio", [1.3, 2.0, 5.0, 19.0])
@@ -450,17 +218,6 @@ def test_wide_laws_under_short_length_scales_are_exact(ratio: float, clip: bool)
     )
 
 
-def test_a_box_of_many_length_scales_is_exact() -> None:
-    A = torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1)
-    found, expected = (
-        AverageKernel(rbf((0.025,)), UniformBoxConditional((0.5,), num_nodes=n)) for n in (16, 400)
-    )
-    rows = found.query_rows(A)
-    torch.testing.assert_close(
-        found(rows).to_dense(), expected(rows).to_dense(), rtol=1e-6, atol=1e-9
-    )
-
-
 def test_what_was_asked_in_inference_mode_does_not_stay(data: tuple[Tensor, Tensor]) -> None:
     model = ConditionalMeanProcess(*data, gaussian())
     model.eval()
@@ -485,15 +242,6 @@ def test_a_model_that_was_looked_at_moves_to_a_device(
     torch.testing.assert_close(found, expected)
 
 
-def test_a_target_transform_is_fitted_with_the_model(data: tuple[Tensor, Tensor]) -> None:
-    bounds = torch.tensor([[-2.0, -2.0], [4.0, 4.0]], dtype=torch.double)
-    warp = Warp(2, [0, 1], bounds=bounds, batch_shape=torch.Size([]))
-    model = ConditionalMeanProcess(*data, gaussian(), latent_transform=warp)
-    mll = ExactMarginalLogLikelihood(model.likelihood, model)
-    fit_gpytorch_mll(mll, optimizer_kwargs={"options": {"maxiter": 5}})
-    assert not torch.allclose(warp.concentration0, torch.ones(2).double())
-
-
 def test_a_target_transform_that_was_looked_at_is_fitted_and_loaded_all_the_same(
     data: tuple[Tensor, Tensor],
 ) -> None:
@@ -515,14 +263,6 @@ def test_a_target_transform_that_was_looked_at_is_fitted_and_loaded_all_the_same
     with torch.no_grad():
         found, expected = (one.posterior(data[0]).mean for one in (looked_at, other))
     torch.testing.assert_close(found, expected)
-
-
-def test_a_target_transform_that_would_learn_from_nodes_is_refused(
-    data: tuple[Tensor, Tensor],
-) -> None:
-    for transform in (Normalize(2), ChainedInputTransform(one=Normalize(2))):
-        with pytest.raises(InputError, match="latent_transform"):
-            ConditionalMeanProcess(*data, gaussian(), latent_transform=transform)
 
 
 @pytest.mark.parametrize("lengthscales", [(0.5, 0.8), (0.03, 0.05)])

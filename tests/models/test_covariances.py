@@ -88,22 +88,3 @@ def test_squared_distances_have_gradients_of_both(
         for shape in (left, right)
     )
     assert torch.autograd.gradcheck(squared_distances, (a, b))
-
-
-@pytest.mark.parametrize(
-    "kernel",
-    [
-        MaternKernel(nu=2.5, ard_num_dims=2, active_dims=(0, 2)),
-        ScaleKernel(MaternKernel(nu=2.5, ard_num_dims=2, active_dims=(0, 2))),
-        ScaleKernel(MaternKernel(nu=2.5, ard_num_dims=2), active_dims=(1, 2)),
-    ],
-)
-def test_a_matern_kernel_of_some_columns_is_read_without_gpytorch(kernel: Kernel) -> None:
-    kernel = kernel.double()
-    X = torch.rand(4, 3, dtype=torch.double, generator=torch.Generator().manual_seed(0))
-    Z = torch.rand(5, 3, dtype=torch.double, generator=torch.Generator().manual_seed(1))
-    expected, variances = kernel(X, Z).to_dense().detach(), kernel(X, diag=True).detach()
-    fixed = FixedKernel(kernel, 3)
-    fixed._kernel = None  # type: ignore[assignment]
-    torch.testing.assert_close(fixed.covariances(X, Z), expected)
-    torch.testing.assert_close(fixed.variances(X), variances)

@@ -111,35 +111,6 @@ def test_loss_and_gradients_are_those_of_gpytorch(name: str) -> None:
         torch.testing.assert_close(found[1][parameter_name], gradient, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("name", ["default", "Matern 5/2", "time", "normal law", "equal boxes"])
-def test_gradients_are_those_of_finite_differences(name: str) -> None:
-    model = MODELS[name]()
-    mll = DenseMarginalLogLikelihood(model.likelihood, model)
-    _, gradients = loss_and_gradients(mll)
-    parameters = dict(get_parameters(mll, requires_grad=True))
-    for parameter_name, gradient in gradients.items():
-        parameter = parameters[parameter_name]
-        flat, step = parameter.data.view(-1), 1e-5
-        for i in range(len(flat)):
-            ends = []
-            for sign in (1, -1):
-                flat[i] += sign * step
-                ends.append(mll.compute_custom_loss().item())
-                flat[i] -= sign * step
-            slope = (ends[0] - ends[1]) / (2 * step)
-            assert gradient.reshape(-1)[i].item() == pytest.approx(slope, rel=1e-4, abs=1e-6)
-
-
-def test_fit_ends_where_gpytorch_s_does() -> None:
-    fitted = []
-    for mll_class in (ExactMarginalLogLikelihood, DenseMarginalLogLikelihood):
-        model = plain(None, input_transform=Normalize(3))
-        mll = fit_gpytorch_mll(mll_class(model.likelihood, model))
-        assert not mll.training
-        fitted.append(torch.cat([p.detach().reshape(-1) for p in model.parameters()]))
-    torch.testing.assert_close(*fitted, rtol=1e-4, atol=1e-5)
-
-
 def test_batches_take_botorch_s_loss() -> None:
     X, y = data()
     model = SingleTaskGP(X, torch.cat([y, 2 * y], dim=-1))

@@ -11,7 +11,7 @@ from botorch.models.transforms import Normalize
 from botorch.models.transforms.input import InputPerturbation
 from gpytorch.kernels import LinearKernel, MaternKernel
 
-from ax_costaware.exceptions import InputError, UnsupportedInputError
+from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.laws import Discrete, Empirical, ProductNodes, TruncatedNormal, Uniform
 from ax_costaware.models import expectation_posterior
 
@@ -62,25 +62,6 @@ def test_closed_form_equals_brute_force_over_the_grid(sign):
     assert torch.allclose(brute[1], variance, rtol=1e-8, atol=1e-10)
 
 
-def test_sixty_four_nodes_are_exact_to_rounding():
-    model = _model()
-    coarse = expectation_posterior(model, ProductNodes.from_marginals(MARGINALS, n=64))
-    fine = expectation_posterior(model, ProductNodes.from_marginals(MARGINALS, n=100))
-    assert torch.allclose(coarse[0], fine[0], rtol=1e-11)
-    assert torch.allclose(coarse[1], fine[1], rtol=1e-8)
-
-
-def test_a_point_mass_is_the_posterior_at_the_point():
-    model = _model()
-    x = torch.tensor([[0.3, 0.2, 14.0]], dtype=torch.double)
-    one = torch.ones(1, dtype=torch.double)
-    query = ProductNodes(((0,), (1,), (2,)), tuple(x[:, [i]] for i in range(3)), (one,) * 3)
-    mean, variance = expectation_posterior(model, query)
-    posterior = model.posterior(x)
-    assert torch.allclose(mean, posterior.mean.squeeze(), rtol=1e-9)
-    assert torch.allclose(variance, posterior.variance.squeeze(), rtol=1e-6)
-
-
 def test_a_block_of_two_columns_carries_dependence():
     model = _model()
     pair = torch.tensor([[0.1, -0.5], [0.9, 0.7]], dtype=torch.double)
@@ -101,15 +82,6 @@ def test_a_block_of_two_columns_carries_dependence():
     )
     assert torch.allclose(closed[0], brute[0], rtol=1e-9)
     assert torch.allclose(closed[1], brute[1], rtol=1e-7)
-
-
-def test_other_kernels_are_expanded_to_nodes():
-    model = _model(MaternKernel(nu=2.5, ard_num_dims=3).double())
-    rules = [marginal.nodes_and_weights(8) for marginal in MARGINALS]
-    brute = expectation_posterior(model, *_grid(rules))
-    expanded = expectation_posterior(model, ProductNodes.from_marginals(MARGINALS, n=8))
-    assert torch.allclose(expanded[0], brute[0], rtol=1e-9)
-    assert torch.allclose(expanded[1], brute[1], rtol=1e-7)
 
 
 def test_a_grid_too_large_is_sampled():
@@ -137,30 +109,6 @@ def test_the_mean_is_differentiable_with_respect_to_nodes():
     assert torch.autograd.gradcheck(
         lambda n: expectation_posterior(model, n, weights)[0], nodes, atol=1e-5
     )
-
-
-def test_bad_input():
-    model = _model()
-    product = ProductNodes.from_marginals(MARGINALS[:2], n=4)
-    nodes, weights = torch.rand(5, 3).double(), torch.full((4,), 0.25).double()
-    with pytest.raises(InputError, match=r"weights: got shape \(4,\)"):
-        expectation_posterior(model, nodes, weights)
-    with pytest.raises(InputError, match="weights: got shape None"):
-        expectation_posterior(model, nodes)
-    with pytest.raises(InputError, match="ProductNodes bring their own weights"):
-        expectation_posterior(model, product, weights)
-    with pytest.raises(InputError, match=r"nodes: got blocks for the columns \[0, 1\]"):
-        expectation_posterior(model, product)
-
-
-def test_a_model_of_several_outcomes_needs_a_transform():
-    model = _model()
-    both = SingleTaskGP(model.train_inputs[0], torch.rand(15, 2).double())
-    nodes, weights = torch.rand(5, 3).double(), torch.full((5,), 0.2).double()
-    with pytest.raises(UnsupportedInputError, match="got one with 2 outcomes; it takes one"):
-        expectation_posterior(both, nodes, weights)
-    first = ScalarizedPosteriorTransform(torch.tensor([1.0, 0.0]).double())
-    assert expectation_posterior(both, nodes, weights, first)[0].shape == ()
 
 
 @pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning")

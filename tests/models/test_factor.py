@@ -1,13 +1,10 @@
 import pytest
 import torch
-from botorch.acquisition.objective import ScalarizedPosteriorTransform
-from botorch.models import ModelListGP, SingleTaskGP
-from botorch.models.transforms import Normalize, Standardize
+from botorch.models import SingleTaskGP
+from botorch.models.transforms import Normalize
 from botorch.models.transforms.input import InputStandardize, InputTransform
-from gpytorch.kernels import MaternKernel
 from gpytorch.means import LinearMean
 
-from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.models import GPFactor, information_gain
 
 # The data are in raw units on purpose: the transforms of the model are under test.
@@ -28,52 +25,6 @@ def _model(n=12, d=2, fixed_noise=False, **kwargs):
     )
     options = {"input_transform": Normalize(d, bounds=bounds), **noise, **kwargs}
     return SingleTaskGP(X, Y, **options).eval()
-
-
-def _mean_and_variance(posterior, X):
-    t = posterior.transform(X)
-    k = posterior.kernel(t, posterior.X).to_dense()
-    mean = posterior.offset + posterior.scale * (posterior.prior_mean + k @ posterior.alpha)
-    prior = posterior.kernel(t, diag=True)
-    variance = prior - ((k @ posterior.inverse) * k).sum(dim=-1)
-    return mean, posterior.scale**2 * variance
-
-
-@pytest.mark.parametrize("fixed_noise", [False, True])
-@pytest.mark.parametrize("outcome", [Standardize(m=1), None])
-@pytest.mark.parametrize("weight", [None, -1.0])
-def test_equals_the_models_posterior(fixed_noise, outcome, weight):
-    model = _model(fixed_noise=fixed_noise, outcome_transform=outcome)
-    transform = None
-    if weight is not None:
-        transform = ScalarizedPosteriorTransform(torch.tensor([weight]).double(), offset=1.5)
-    cached = GPFactor.from_model(model, transform)
-    X, _ = _data(n=6, seed=1)
-    posterior = model.posterior(X.unsqueeze(-2), posterior_transform=transform)
-    mean, variance = _mean_and_variance(cached, X)
-    assert torch.allclose(mean, posterior.mean.flatten(), atol=1e-8)
-    assert torch.allclose(variance, posterior.variance.flatten(), atol=1e-8)
-
-
-def test_a_list_of_one_model_is_read_like_the_model():
-    model = _model()
-    one, listed = GPFactor.from_model(model), GPFactor.from_model(ModelListGP(model))
-    assert torch.equal(one.alpha, listed.alpha)
-
-
-def test_pending_points_keep_the_mean_and_shrink_the_variance_as_fantasies_do():
-    model = _model(outcome_transform=None)
-    pending, _ = _data(n=2, seed=5)
-    X, _ = _data(n=6, seed=6)
-    before = _mean_and_variance(GPFactor.from_model(model), X)
-    after = _mean_and_variance(GPFactor.from_model(model, X_pending=pending), X)
-    fantasized = model.posterior(pending).mean
-    fantasy = model.condition_on_observations(
-        pending, fantasized, noise=model.likelihood.noise.expand(2, 1)
-    )
-    assert torch.allclose(after[0], before[0], atol=1e-9)
-    assert torch.allclose(after[1], fantasy.posterior(X).variance.flatten(), atol=1e-7)
-    assert (after[1] < before[1]).all()
 
 
 def _linear_mean():
@@ -115,12 +66,6 @@ def test_models_of_another_kind_are_left_to_their_own_posterior(make):
     assert GPFactor.from_model(make()) is None
 
 
-def test_a_kernel_that_is_no_product_still_has_a_cached_factor():
-    cached = GPFactor.from_model(_model(covar_module=MaternKernel(ard_num_dims=2).double()))
-    assert cached.separable is None
-    assert cached.cholesky.shape == (12, 12)
-
-
 def test_information_gain_is_the_log_determinant():
     model = _model()
     K = model.covar_module(model.train_inputs[0]).to_dense()
@@ -128,12 +73,6 @@ def test_information_gain_is_the_log_determinant():
     noise = model.likelihood.noise.detach()
     exact = 0.5 * torch.logdet(torch.eye(n, dtype=torch.double) + K.detach() / noise)
     assert information_gain(model) == pytest.approx(exact.item(), rel=1e-8)
-
-
-def test_information_gain_refuses_what_is_no_exact_gp():
-    model = _linear_mean()
-    with pytest.raises(UnsupportedInputError, match="model: got SingleTaskGP"):
-        information_gain(model)
 
 
 @pytest.mark.parametrize(

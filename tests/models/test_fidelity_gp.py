@@ -8,7 +8,6 @@ from botorch.fit import fit_gpytorch_mll
 from gpytorch.kernels import MaternKernel
 from torch import Tensor
 
-from ax_costaware.exceptions import InputError
 from ax_costaware.models import DenseMarginalLogLikelihood, FidelityGP, FidelityKernel
 
 UNIT = torch.tensor([[0.0] * 3, [1.0] * 3], dtype=torch.double)
@@ -45,36 +44,6 @@ def test_at_the_target_there_is_no_bias(
     assert bool((variances > among.diagonal() - 1e-9).all())
     assert float(torch.linalg.eigvalsh(everything).min()) > -1e-8
     torch.testing.assert_close(everything.diagonal()[:6], variances)
-
-
-@pytest.mark.parametrize(
-    ("fidelities", "bounds", "message"),
-    [
-        ([{3: 1.0}], UNIT, "expected columns from 0 to 2, .* and 3 is none"),
-        ([{-4: 1.0}], UNIT, "and -4 is none"),
-        ([{2: 1.0}], torch.tensor([[0.0, 0.0, 1.0], [1.0, 1.0, 1.0]]), "and 2 is none"),
-        ([{2: 1.0}, {-1: 1.0}], UNIT, "columns from 0 to 2, each once, .* and -1 is none"),
-        ([{2.0: 1.0}], UNIT, "and 2.0 is none"),
-        ([{2: float("nan")}], UNIT, "fidelities: the column 2=nan: expected a finite number"),
-        ([{1: 1.0, 2: 1.0}], UNIT, "a block of which one column is one at the target"),
-        ([{0: 1.0}, {1: 1.0}, {2: 1.0}], UNIT, "expected another column besides them"),
-        ({2: 1.0}, UNIT, "expected a list such as .*, an entry for each"),
-        ([2], UNIT, "expected a list such as"),
-        ([{2: 1.0}], UNIT[:, :2], "bounds: got shape .* expected finite bounds 2 x 3"),
-    ],
-)
-def test_what_is_no_fidelity_is_refused(
-    fidelities: list[dict[int, float]], bounds: Tensor, message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
-        FidelityGP(points(8), points(8, 1), fidelities, bounds)
-
-
-def test_the_last_column_is_minus_one() -> None:
-    models = [FidelityGP(points(8), points(8, 1), [{i: 1.0}], UNIT) for i in (2, -1)]
-    with torch.no_grad():
-        found, expected = (model.posterior(points(4)).mean for model in models)
-    torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
 def test_at_the_target_it_is_a_matern_kernel() -> None:
@@ -153,51 +122,6 @@ def test_a_curve_is_not_as_many_trainings_as_it_has_steps() -> None:
     assert of_these < 0.05
 
 
-def test_inputs_without_luck_have_none() -> None:
-    """Or a trial at a fidelity that says nothing would seem to tell how lucky new inputs are."""
-    inputs, steps = points(12, 2), torch.linspace(0.0, 1.0, 4, dtype=torch.double)
-    X = torch.cat([inputs.repeat_interleave(2, 0), steps.repeat(6).unsqueeze(-1)], dim=-1)
-    Y = X[:, 2:] * ((3 * X[:, :1]).sin() + X[:, 1:2])
-    model = FidelityGP(X, Y, [{2: 1.0}], UNIT, own=True)
-    fit_gpytorch_mll(DenseMarginalLogLikelihood(model.likelihood, model))
-    new = torch.full((2, 3), 0.5, dtype=torch.double)
-    new[:, 2] = torch.tensor([0.0, 1.0])
-    with torch.no_grad():
-        own = float(model.covar_module.value("own_variance"))
-        covariance = model.posterior(new).distribution.covariance_matrix
-    assert own < 5e-4
-    assert float(covariance[0, 1] / covariance.diagonal().prod().sqrt()) < 0.3
-
-
-def test_slopes_are_finite_at_the_target() -> None:
-    kernel = FidelityKernel(3, [{2: 1.0}]).double()
-    X = points(4)
-    X[:2, 2] = 1.0
-    X.requires_grad_(True)
-    kernel(X).to_dense().sum().backward()
-    assert X.grad is not None
-    assert bool(X.grad.isfinite().all())
-    assert bool(kernel.log_values.grad.isfinite().all())
-
-
-def fitted_bias(bias: float) -> float:
-    """The bias's variance, of a wave that short runs show with a bias of another shape."""
-    X = points(40)
-    X[:, 2] = (X[:, 2] > 0.4).double()
-    wave, other = (6 * X[:, 0]).sin() + X[:, 1], (9 * X[:, 1] + 4 * X[:, 0]).cos()
-    Y = wave + bias * (1 - X[:, 2]) * other
-    model = FidelityGP(X, Y.unsqueeze(-1), [{2: 1.0}], UNIT)
-    fit_gpytorch_mll(DenseMarginalLogLikelihood(model.likelihood, model))
-    kernel = model.covar_module
-    assert isinstance(kernel, FidelityKernel)
-    return float(kernel.value("bias_variance").detach())
-
-
-def test_how_far_other_fidelities_speak_for_the_target_is_learned() -> None:
-    assert fitted_bias(0.02) < 0.05
-    assert fitted_bias(3.0) > 0.3
-
-
 def test_inputs_are_scaled_by_the_bounds() -> None:
     X, bounds = 10 * points(8), 10 * UNIT
     narrow = FidelityGP(points(8), points(8)[:, :1], [{2: 0.5}], UNIT)
@@ -209,22 +133,3 @@ def test_inputs_are_scaled_by_the_bounds() -> None:
         expected = narrow.posterior(points(8)[:3] + 0.01)
     torch.testing.assert_close(found.mean, expected.mean)
     torch.testing.assert_close(found.variance, expected.variance)
-
-
-def test_what_holds_for_tried_values_of_a_choice_is_expected_of_the_others() -> None:
-    generator = torch.Generator().manual_seed(0)
-    numbers = torch.rand(16, 1, generator=generator, dtype=torch.double)
-    fidelity = torch.tensor(8 * [[0.5], [1.0]], dtype=torch.double)
-    bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double).expand(2, 6)
-    Y = numbers.mul(5).sin()
-    X = torch.cat([numbers, torch.eye(4).double()[8 * [0, 1]], fidelity], dim=-1)
-    x = torch.linspace(0.1, 0.9, 9, dtype=torch.double).unsqueeze(-1)
-    at = torch.cat([x, torch.eye(4).double()[9 * [3]], torch.ones(9, 1).double()], dim=-1)
-    errors = []
-    for choices in ([[1, 2, 3, 4]], []):
-        model = FidelityGP(X, Y, [{5: 1.0}], bounds, choices=choices)
-        fit_gpytorch_mll(DenseMarginalLogLikelihood(model.likelihood, model))
-        error = model.posterior(at).mean.detach() - x.mul(5).sin()
-        errors.append(float(error.abs().max()))
-    assert errors[0] < 0.15
-    assert errors[1] > 2 * errors[0]

@@ -8,11 +8,9 @@ from copy import deepcopy
 
 import pytest
 import torch
-from gpytorch.kernels import MaternKernel
 from mpmath import mp, mpf
 from torch import Tensor
 
-from ax_costaware.exceptions import InputError
 from ax_costaware.models import ForgettingKernel
 from ax_costaware.models.time_varying_gp import PRIOR_FORGETTING
 
@@ -20,16 +18,6 @@ from ax_costaware.models.time_varying_gp import PRIOR_FORGETTING
 def times(n: int, seed: int = 0, dtype: torch.dtype = torch.double) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     return 50 * torch.rand(n, 1, generator=generator, dtype=torch.double).to(dtype)
-
-
-@pytest.mark.parametrize("forgetting", [1e-9, 0.003, 0.03, 0.5, 0.999])
-def test_correlations_are_the_formulas(forgetting: float) -> None:
-    kernel = ForgettingKernel(forgetting)
-    t, s = times(5), times(4, seed=1)
-    expected = (1 - forgetting) ** ((t - s.T).abs() / 2)
-    assert torch.allclose(kernel(t, s).to_dense(), expected, rtol=1e-7, atol=0)
-    assert kernel(t, diag=True).tolist() == [1.0] * 5
-    assert torch.allclose(kernel(t[:4], s, diag=True), expected.diagonal(), rtol=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -122,15 +110,6 @@ def test_the_prior_is_about_what_a_step_forgets(step: float) -> None:
     )
 
 
-def test_product_with_a_kernel_of_other_columns() -> None:
-    spatial = MaternKernel(active_dims=(0, 1)).double()
-    kernel = spatial * ForgettingKernel(0.05, active_dims=[2])
-    x = torch.cat([torch.rand(6, 2, dtype=torch.double), times(6)], dim=-1)
-    t = x[:, -1:]
-    expected = spatial(x).to_dense() * 0.95 ** ((t - t.T).abs() / 2)
-    assert torch.allclose(kernel(x).to_dense(), expected)
-
-
 @pytest.mark.parametrize("forgetting", [None, 0.07])
 def test_copies_and_states(forgetting: float | None) -> None:
     kernel = ForgettingKernel(forgetting).double()
@@ -140,22 +119,3 @@ def test_copies_and_states(forgetting: float | None) -> None:
     for copy in (deepcopy(kernel), pickle.loads(pickle.dumps(kernel)), other):
         assert copy.forgetting.item() == kernel.forgetting.item()
         assert bool((copy(times(3)).to_dense() == kernel(times(3)).to_dense()).all())
-
-
-@pytest.mark.parametrize("forgetting", [0.0, 1.0, -0.1, math.nan, math.inf, True, "0.1"])
-def test_bad_rates(forgetting: float) -> None:
-    message = f"forgetting={forgetting!r}: expected a number strictly between"
-    with pytest.raises(InputError, match=message):
-        ForgettingKernel(forgetting)
-    kernel = ForgettingKernel()
-    with pytest.raises(InputError, match=message):
-        kernel.forgetting = forgetting
-    with pytest.raises(InputError, match="expected numbers in"):
-        kernel.forgetting = torch.tensor([[1.5]])
-
-
-def test_bad_steps_and_inputs() -> None:
-    with pytest.raises(InputError, match=r"step=0.0: expected a finite number > 0"):
-        ForgettingKernel(step=0.0)
-    with pytest.raises(InputError, match="The inputs have 2 columns; the kernel takes one"):
-        ForgettingKernel()(torch.rand(3, 2)).to_dense()

@@ -17,7 +17,7 @@ from torch import Tensor
 from ax_costaware.laws import GaussianConditional
 from ax_costaware.models import AverageKernel
 from ax_costaware.models.functionals import JointAverages
-from ax_costaware.models.grid_averages import MOST_SIDE, GridAverages, side_of
+from ax_costaware.models.grid_averages import GridAverages
 from tests.repeats import mostly_slow
 
 LOWER, UPPER = (0.0, -1.0), (1.0, 2.0)
@@ -150,44 +150,6 @@ def test_gradients() -> None:
         return kernel(rows, fixed).to_dense(), kernel(rows, diag=True)
 
     assert torch.autograd.gradcheck(covariances, (A,))
-
-
-def test_gradients_by_the_length_scales() -> None:
-    kernel = AverageKernel(rbf(0.3, 1.0), law(0.1, 0.7))
-    rows, points = kernel.query_rows(QUERIES), kernel.point_rows(POINTS)
-    base = kernel.base_kernel.base_kernel
-    raw = base.raw_lengthscale.data
-
-    def total() -> Tensor:
-        inner = kernel(rows).to_dense().square().sum()
-        return inner + kernel(rows, points).to_dense().square().sum()
-
-    base.raw_lengthscale.requires_grad_(True)
-    (found,) = torch.autograd.grad(total(), base.raw_lengthscale)
-    expected, step = torch.zeros_like(raw), 1e-5
-    with torch.no_grad():
-        for column in range(2):
-            for sign in (1, -1):
-                raw[0, column] += sign * step
-                expected[0, column] += sign * total() / (2 * step)
-                raw[0, column] -= sign * step
-    torch.testing.assert_close(found, expected, rtol=1e-6, atol=0)
-
-
-def test_rows_are_read_anew_for_other_length_scales() -> None:
-    kernel = AverageKernel(rbf(1.0, 1.0), law(0.1, 0.7))
-    rows = kernel.query_rows(QUERIES)
-    before = kernel.averages(rows)
-    assert kernel.averages(rows) is before
-    for lengthscales in ((0.1, 1.0), (0.005, 1.0), (1.0, 1.0)):
-        covar = rbf(*lengthscales)
-        kernel.base_kernel.load_state_dict(covar.state_dict())
-        fresh = AverageKernel(covar, kernel.conditional)
-        torch.testing.assert_close(kernel(rows).to_dense(), fresh(rows).to_dense())
-    kernel.base_kernel.load_state_dict(rbf(0.005, 1.0).state_dict())
-    found = kernel.averages(rows)
-    assert isinstance(found, GridAverages)
-    assert found.weights.shape[-2] == side_of(100.0) == MOST_SIDE
 
 
 def test_batches_and_transforms() -> None:

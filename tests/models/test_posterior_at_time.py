@@ -5,13 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
-from botorch.models import ModelListGP, SingleTaskGP
-from botorch.models.transforms import Normalize, Standardize
+from botorch.models.transforms import Normalize
 from gpytorch.kernels import MaternKernel, ScaleKernel
-from gpytorch.means import LinearMean
 from torch import Tensor
 
-from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.models import ExactPosterior, TimeVaryingGP
 
 # Raw inputs and outcomes are what some of these models are about.
@@ -74,17 +71,6 @@ def test_gradients_against_differences() -> None:
     assert torch.autograd.gradcheck(lambda X: tuple(now.compared_with(points()[4])(X)), (x,))
 
 
-def test_pending_points_are_fantasized_at_their_mean() -> None:
-    gp = model("default")
-    pending = torch.cat([points()[:2], torch.full((2, 1), NOW, dtype=torch.double)], dim=-1)
-    mean, variance = ExactPosterior.of(gp).at_time(NOW)(points())
-    fantasized_mean, fantasized_variance = ExactPosterior.of(gp, X_pending=pending).at_time(NOW)(
-        points()
-    )
-    assert torch.allclose(fantasized_mean, mean, rtol=1e-8)
-    assert bool((fantasized_variance < variance).all())
-
-
 def test_another_time_is_that_of_a_new_one() -> None:
     gp = model("default")
     posterior = ExactPosterior.of(gp)
@@ -92,26 +78,3 @@ def test_another_time_is_that_of_a_new_one() -> None:
     later, new = posterior.at_time(NOW + 9), ExactPosterior.of(gp).at_time(NOW + 9)
     for found, expected in zip(later(points()), new(points()), strict=True):
         assert torch.equal(found, expected)
-
-
-def test_a_list_of_one_model_is_that_model() -> None:
-    gp = model("default")
-    for alone, listed in zip(
-        ExactPosterior.of(gp).at_time(NOW)(points()),
-        ExactPosterior.of(ModelListGP(gp)).at_time(NOW)(points()),
-        strict=True,
-    ):
-        assert torch.equal(alone, listed)
-
-
-def test_models_that_it_cannot_read() -> None:
-    X, Y = model("plain").train_inputs[0], model("plain").train_targets.unsqueeze(-1)
-    two = torch.cat([Y, Y], dim=-1)
-    others = [
-        SingleTaskGP(X, Y),
-        TimeVaryingGP(X, two, outcome_transform=Standardize(2)),
-        TimeVaryingGP(X, Y, mean_module=LinearMean(3)),
-    ]
-    for other in others:
-        with pytest.raises(UnsupportedInputError, match="it takes a"):
-            ExactPosterior.of(other).at_time(NOW)

@@ -11,7 +11,6 @@ import torch
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
-from ax_costaware.exceptions import InputError
 from ax_costaware.laws import Conditional, GaussianConditional, UniformBoxConditional
 from ax_costaware.models import AverageKernel
 
@@ -80,15 +79,6 @@ def test_gradients_are_those_of_finite_differences(conditional: Conditional) -> 
     assert torch.autograd.gradcheck(lambda A: covariance(kernel, A), (A,))
 
 
-def test_no_resolution_is_a_point() -> None:
-    points = torch.tensor([[0.2], [0.6]], dtype=torch.double)
-    A = torch.cat([points, torch.zeros_like(points)], dim=-1)
-    for conditional in (BOX, CLIPPED, NORMAL):
-        kernel = kernel_of(conditional)
-        expected = kernel.base_kernel(points).to_dense()
-        torch.testing.assert_close(covariance(kernel, A), expected, rtol=0, atol=1e-10)
-
-
 def test_columns_may_have_resolutions_of_their_own() -> None:
     box = UniformBoxConditional(("high", 0.1, "high", "wide"), outside="keep")
     assert (box.num_latent_columns, box.num_query_columns) == (4, 6)
@@ -98,14 +88,3 @@ def test_columns_may_have_resolutions_of_their_own() -> None:
     spread = (rule.weights * rule.nodes.square()).sum(dim=-2)
     halves = np.array([0.5, 0.1, 0.5, 2.0])
     assert spread[0].tolist() == pytest.approx(halves**2 / 3)
-
-
-def test_what_is_refused() -> None:
-    with pytest.raises(InputError, match="expected either"):
-        GaussianConditional(((1.0,),), covariance=0.1, standard_deviation="delta")
-    with pytest.raises(InputError, match=r"query \(0\.5, -0\.1\)"):
-        BOX.check_queries(torch.tensor([[0.5, -0.1]], dtype=torch.double))
-    refusing = UniformBoxConditional("delta", (0,), (1,))
-    refusing.check_queries(torch.tensor([[0.5, 0.5]], dtype=torch.double))
-    with pytest.raises(InputError, match="outside of X"):
-        refusing.check_queries(torch.tensor([[0.5, 0.7]], dtype=torch.double))

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-import pickle
 from copy import deepcopy
 
 import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
-from botorch.models import ModelListGP
-from botorch.models.transforms import Normalize
-from botorch.sampling import IIDNormalSampler
 from botorch.utils.datasets import SupervisedDataset
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
@@ -19,9 +15,7 @@ from gpytorch.means import ZeroMean
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
-from ax_costaware.exceptions import InputError
 from ax_costaware.models import TimeVaryingGP
-from ax_costaware.models.posterior import ExactPosterior, FunctionalPosterior
 from ax_costaware.models.time_varying_gp import PRIOR_FORGETTING
 
 # The tests are about the model, also of outcomes and inputs as they come.
@@ -92,16 +86,6 @@ def test_posterior_is_the_formulas(now: float) -> None:
     assert torch.allclose(posterior.covariance_matrix, covariance, rtol=1e-9, atol=1e-10)
 
 
-def test_without_measurements_the_posterior_returns_to_the_prior() -> None:
-    """mean_t = rho^D mean_0 and var_t = k - rho^(2 D) (k - var_0), at equal inputs."""
-    model = known(*data())
-    first, later = model.posterior(at(30.0)), model.posterior(at(37.0))
-    rho = math.sqrt(1 - FORGETTING) ** 7
-    assert torch.allclose(later.mean, rho * first.mean, rtol=1e-9)
-    assert torch.allclose(1 - later.variance, rho**2 * (1 - first.variance), rtol=1e-8)
-    assert torch.allclose(model.posterior(at(1e6)).variance, torch.ones(5, 1).double())
-
-
 @pytest.mark.parametrize("m", [1, 2])
 @pytest.mark.parametrize("batch", [(), (3,)])
 @pytest.mark.parametrize("dtype", [torch.float, torch.double])
@@ -118,44 +102,6 @@ def test_shapes_and_types(m: int, batch: tuple[int, ...], dtype: torch.dtype) ->
     assert model.num_outputs == m
     assert {parameter.dtype for parameter in model.parameters()} == {dtype}
     assert model.forgetting_kernel.forgetting.shape == (*batch, *((m,) if m > 1 else ()), 1, 1)
-
-
-def test_one_outcome_of_several() -> None:
-    X, Y = data(m=2)
-    model = TimeVaryingGP(X, Y)
-    model.forgetting_kernel.forgetting = torch.tensor([0.01, 0.2]).reshape(2, 1, 1)
-    posterior, part = model.posterior(at(30.0)), model.subset_output([1]).posterior(at(30.0))
-    assert torch.allclose(part.mean, posterior.mean[:, 1:])
-    assert torch.allclose(part.variance, posterior.variance[:, 1:])
-
-
-def test_the_marginal_likelihood_finds_how_fast_a_function_is_forgotten() -> None:
-    """One setting, 200 rounds of the process itself: fast and slow forgetting are told apart."""
-    t = torch.arange(200.0, dtype=torch.double).unsqueeze(-1)
-    X = torch.cat([torch.full_like(t, 0.5), t], dim=-1)
-    noise = torch.randn(200, 2, generator=torch.Generator().manual_seed(3), dtype=torch.double)
-    found = []
-    for forgetting in (0.01, 0.2):
-        covariance = (1 - forgetting) ** ((t - t.T).abs() / 2)
-        Y = torch.linalg.cholesky(covariance) @ noise[:, :1] + 0.1 * noise[:, 1:]
-        model = TimeVaryingGP(X, Y)
-        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-        found.append(model.forgetting_kernel.forgetting.item())
-    assert 0.003 < found[0] < 0.04
-    assert 0.08 < found[1] < 0.5
-
-
-def test_fitting_does_not_depend_on_the_unit_of_time() -> None:
-    X, Y = data(n=20)
-    means, lost = [], []
-    for unit in (1.0, 3600.0):
-        scaled = X * torch.tensor([1.0, 1.0, unit], dtype=torch.double)
-        model = TimeVaryingGP(scaled, Y)
-        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-        means.append(model.posterior(at(50.0 * unit)).mean)
-        lost.append(-unit * torch.log1p(-model.forgetting_kernel.forgetting.detach()))
-    assert torch.allclose(means[0], means[1], rtol=1e-2)
-    assert torch.allclose(lost[0], lost[1], rtol=1e-2)
 
 
 def test_what_is_given_is_not_fitted() -> None:
@@ -201,15 +147,6 @@ def _moments(model: TimeVaryingGP) -> tuple[Tensor, Tensor]:
     return posterior.mean, posterior.variance
 
 
-@pytest.mark.parametrize("train_Yvar", [False, True])
-def test_fantasies(train_Yvar: bool) -> None:
-    X, Y = data()
-    model = TimeVaryingGP(X, Y, torch.full_like(Y, NOISE) if train_Yvar else None)
-    fantasies = model.fantasize(at(30.0, n=2), IIDNormalSampler(torch.Size([4]), seed=0))
-    assert fantasies.posterior(at(31.0)).mean.shape == (4, 5, 1)
-    assert bool((fantasies.posterior(at(31.0)).variance < model.posterior(at(31.0)).variance).all())
-
-
 def test_gradients_in_the_inputs_against_differences() -> None:
     model = TimeVaryingGP(*data())
 
@@ -223,17 +160,6 @@ def test_gradients_in_the_inputs_against_differences() -> None:
     posterior = model.posterior(points)
     (gradient,) = torch.autograd.grad(posterior.mean.sum() + posterior.variance.sum(), points)
     assert bool(torch.isfinite(gradient).all())
-
-
-def test_copies_and_states() -> None:
-    X, Y = data()
-    model = TimeVaryingGP(X, Y)
-    fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-    expected = model.posterior(at(30.0)).mean
-    other = TimeVaryingGP(X, Y)
-    other.load_state_dict(model.state_dict())
-    for copy in (deepcopy(model), pickle.loads(pickle.dumps(model)), other.eval()):
-        assert torch.equal(copy.posterior(at(30.0)).mean, expected)
 
 
 def test_the_prior_starts_from_the_usual_step() -> None:
@@ -263,36 +189,6 @@ def test_spatial_kernels_read_the_inputs_only(kernel: str) -> None:
     assert torch.allclose(model.spatial_kernel(points[:, :2]).to_dense(), alone)
 
 
-def test_input_transforms_of_the_other_columns() -> None:
-    X, Y = data()
-    wide = X * torch.tensor([10.0, 10.0, 1.0], dtype=torch.double)
-    bounds = torch.tensor([[0.0, 0.0], [10.0, 10.0]], dtype=torch.double)
-    model = TimeVaryingGP(wide, Y, input_transform=Normalize(3, indices=[0, 1], bounds=bounds))
-    points = at(30.0)
-    found = model.posterior(points * torch.tensor([10.0, 10.0, 1.0], dtype=torch.double))
-    expected = TimeVaryingGP(X, Y).posterior(points)
-    assert torch.allclose(found.mean, expected.mean)
-    with pytest.raises(InputError, match="input_transform=Normalize: it changes the last column"):
-        TimeVaryingGP(X, Y, input_transform=Normalize(3))
-
-
-def test_the_factored_posterior_reads_it() -> None:
-    model = TimeVaryingGP(*data())
-    pending = at(29.0, n=2)
-    for read in (model, ModelListGP(model)):
-        found = FunctionalPosterior.of(read)
-        assert isinstance(found, ExactPosterior)
-        mean, variance = found(at(30.0))
-        posterior = model.posterior(at(30.0))
-        assert torch.allclose(mean, posterior.mean.squeeze(-1), rtol=1e-9)
-        assert torch.allclose(variance, posterior.variance.squeeze(-1), rtol=1e-7)
-        fantasized_mean, fantasized_variance = FunctionalPosterior.of(read, X_pending=pending)(
-            at(30.0)
-        )
-        assert torch.allclose(fantasized_mean, mean, rtol=1e-8)
-        assert bool((fantasized_variance < variance).all())
-
-
 def test_constructor_arguments_from_a_data_set() -> None:
     X, Y = data()
     names = {"feature_names": ["a", "b", "time"], "outcome_names": ["y"]}
@@ -302,17 +198,3 @@ def test_constructor_arguments_from_a_data_set() -> None:
     exact = SupervisedDataset(X, Y, Yvar=torch.full_like(Y, 1e-6), **names)
     model = TimeVaryingGP(**TimeVaryingGP.construct_inputs(exact))
     assert isinstance(model.likelihood, FixedNoiseGaussianLikelihood)
-
-
-def test_bad_input() -> None:
-    X, Y = data()
-    with pytest.raises(InputError, match=r"train_X of shape \(12, 1\): expected at least two"):
-        TimeVaryingGP(X[:, 2:], Y)
-    with pytest.raises(InputError, match=r"forgetting=1.0: .* strictly between 0 and 1"):
-        TimeVaryingGP(X, Y, forgetting=1.0)
-    with pytest.raises(InputError, match=r"noise=0.0: expected a finite number > 0"):
-        TimeVaryingGP(X, Y, noise=0.0)
-    with pytest.raises(InputError, match=r"noise=0.1 with train_Yvar: expected one of them"):
-        TimeVaryingGP(X, Y, torch.ones_like(Y), noise=0.1)
-    with pytest.raises(InputError, match="covar_module: got 3 length-scales for the 2 columns"):
-        TimeVaryingGP(X, Y, covar_module=ScaleKernel(RBFKernel(ard_num_dims=3)))

@@ -77,19 +77,6 @@ def test_many_columns_take_quasi_random_nodes() -> None:
     assert float((weights * nodes.mean(-1)).sum()) == pytest.approx(0.9 - 0.1 * 0.125, abs=2e-3)
 
 
-def test_no_width_is_a_point() -> None:
-    nodes, weights = UniformBoxConditional(0, num_columns=2).nodes_and_weights(CENTRES)
-    assert torch.equal(nodes, CENTRES[:, None])
-    assert torch.equal(weights, torch.ones(3, 1, dtype=torch.double))
-    with pytest.raises(InputError, match="up to 1"):
-        UniformBoxConditional(0, LOWER, UPPER).check_queries(torch.tensor([[0.5, 1.5]]))
-    clipped = UniformBoxConditional(0, LOWER, UPPER, "clip").column_rule(
-        torch.tensor([[0.5, 1.5]], dtype=torch.double)
-    )
-    assert clipped is not None
-    assert (clipped.weights * clipped.nodes).sum(-2).tolist() == [[0.5, 1.0]]
-
-
 def test_number_of_columns() -> None:
     unknown = UniformBoxConditional(0.1)
     assert unknown.num_latent_columns is None
@@ -100,27 +87,6 @@ def test_number_of_columns() -> None:
     bounded = UniformBoxConditional(0.1, LOWER, UPPER)
     assert eval(repr(bounded)) == bounded == unknown.within(LOWER, UPPER)
     assert bounded.within([0, 0], [2, 2]) == bounded
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"half_width": -0.1}, "half_width=-0.1"),
-        ({"half_width": (0.1, -0.1)}, r"half_width\[1\]"),
-        ({"half_width": ""}, "half_width"),
-        ({"half_width": ("wide", -1)}, r"half_width\[1\]"),
-        ({"half_width": ("wide", 1), "num_columns": 3}, "half_width"),
-        ({"half_width": (0.1, 0.2), "num_columns": 3}, "half_width"),
-        ({"half_width": 0.1, "num_columns": 0}, "num_columns=0"),
-        ({"half_width": (0.1,), "lower": LOWER, "upper": UPPER}, "lower"),
-        ({"half_width": 0.1, "upper": UPPER}, "both bounds or neither"),
-        ({"half_width": 0.1, "outside": None}, "outside=None"),
-        ({"half_width": 0.1, "num_nodes": 1.5}, r"num_nodes=1\.5"),
-    ],
-)
-def test_bad_boxes(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        UniformBoxConditional(**fields)
 
 
 def test_cells_of_levels() -> None:
@@ -148,39 +114,3 @@ def test_gradients_of_centres() -> None:
     assert torch.autograd.gradcheck(
         lambda A: tensors_of(CELLS, torch.cat([levels, A], dim=-1)), (A,)
     )
-
-
-@pytest.mark.parametrize(
-    ("query", "message"),
-    [
-        ((3, 0.5, 0.5), "expected a level from 0 to 2 first"),
-        ((-1, 0.5, 0.5), "expected a level"),
-        ((0.5, 0.5, 0.5), "expected a level"),
-        ((1, 0.1, 0.5), "outside of X"),
-        ((math.nan, 0.5, 0.5), "finite"),
-    ],
-)
-def test_bad_cells(query: tuple[float, ...], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        CELLS.check_queries(torch.tensor([[0.0, 0.5, 0.5], query]))
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"half_widths": ()}, "half_widths"),
-        ({"half_widths": ((0.5, 0.0),)}, r"half_widths\[0\].*> 0"),
-        ({"half_widths": ((0.5,),)}, "lower"),
-        ({"lower": None, "upper": None}, "expected the bounds"),
-        ({"num_nodes": 0}, "num_nodes"),
-    ],
-)
-def test_bad_trees(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        dataclasses.replace(CELLS, **fields)
-
-
-def test_a_numpy_number_is_a_number() -> None:
-    number = UniformBoxConditional(np.float64(0.1), num_columns=2)
-    assert number == UniformBoxConditional(0.1, num_columns=2)
-    assert UniformBoxConditional(np.array([0.1, 0.2])) == UniformBoxConditional((0.1, 0.2))

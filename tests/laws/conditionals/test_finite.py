@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -44,41 +41,7 @@ def test_points_may_have_several_columns() -> None:
         FiniteConditional(POLICIES).within([0], [1])
 
 
-@pytest.mark.parametrize("index", [-1.0, 2.0, 0.5, math.nan])
-def test_queries_that_are_no_index(index: float) -> None:
-    with pytest.raises(InputError, match="expected"):
-        FiniteConditional(POLICIES).check_queries(torch.tensor([[0.0], [index]]))
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"policies": ()}, "policies"),
-        ({"policies": ((0.5, 0.6),)}, r"policies\[0\].*sum to 1\.1"),
-        ({"policies": ((1.5, -0.5),)}, r"policies\[0\].*>= 0"),
-        ({"policies": ((0.5, math.nan),)}, r"policies\[0\]\[1\]=nan"),
-        ({"policies": ((1.0,), (0.5, 0.5))}, r"policies\[1\]"),
-        ({"points": [[0], [1]]}, "points has 2 rows: expected 3"),
-        ({"points": [[0], [1], [1]]}, "rows that differ"),
-        ({"queries": ["a"]}, "2 different numbers or strings"),
-        ({"queries": ["a", "a"]}, "2 different numbers or strings"),
-        ({"queries": ["a", True]}, "2 different numbers or strings"),
-        ({"queries": "ab"}, "queries='ab'"),
-    ],
-)
-def test_bad_fields(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        FiniteConditional(**{"policies": POLICIES, **fields})
-
-
 def test_probabilities_of_single_precision() -> None:
     generator = torch.Generator().manual_seed(0)
     policies = torch.rand(5, 30, generator=generator).softmax(-1)
     assert FiniteConditional(policies).policies == tuple(map(tuple, policies.tolist()))
-
-
-def test_numpy_queries_are_plain_and_finite() -> None:
-    found = FiniteConditional(POLICIES, queries=[np.int64(3), np.str_("b")])
-    assert [type(query) for query in found.queries or ()] == [int, str]
-    with pytest.raises(InputError, match="different numbers or strings"):
-        FiniteConditional(POLICIES, queries=(math.nan, 1))

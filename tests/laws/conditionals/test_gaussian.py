@@ -14,7 +14,7 @@ from scipy.stats import norm
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.laws import GaussianConditional, JointNodes, register_conditional_mean
+from ax_costaware.laws import GaussianConditional, register_conditional_mean
 
 from .rules import column_average, joint_average, tensors_of, uniform
 
@@ -50,18 +50,6 @@ def test_averages_of_independent_columns_are_the_closed_form() -> None:
     assert torch.allclose(joint, expected, rtol=0, atol=1e-3)
 
 
-@pytest.mark.parametrize(("ratio", "num_nodes"), [(0.75, 16), (1.0, 24), (1.5, 48)])
-def test_nodes_are_enough_for_a_variance_of_a_kernel(ratio: float, num_nodes: int) -> None:
-    # E k(x, x') over two independent points, as the variance of an average needs it.
-    conditional = GaussianConditional([[1.0]], covariance=ratio**2, num_nodes=num_nodes)
-    A = torch.tensor([[0.0], [0.7]], dtype=torch.double)
-    nodes, weights = conditional.nodes_and_weights(A)
-    kernel = bump(nodes[:, None, :, None, 0] - nodes[None, :, None, :, 0], 0.0, 1.0)
-    found = torch.einsum("ai,bj,abij->ab", weights, weights, kernel)
-    expected = smoothed(A - A.T, 2 * ratio**2, 0.0, 1.0)
-    assert torch.allclose(found, expected, rtol=0, atol=1e-8)
-
-
 def test_dependent_columns_have_the_covariance_and_the_closed_form() -> None:
     covariance = ((0.5, 0.3), (0.3, 0.9))
     conditional = GaussianConditional(WEIGHT, BIAS, covariance)
@@ -75,23 +63,6 @@ def test_dependent_columns_have_the_covariance_and_the_closed_form() -> None:
     found = joint_average(conditional, QUERIES, lambda x: bump(x.sum(-1), 10.0, 3.0))
     expected = smoothed(mean.sum(-1), 0.5 + 0.9 + 0.6, 10.0, 3.0)
     assert torch.allclose(found, expected, atol=1e-5)
-
-
-def test_many_dependent_columns_take_quasi_random_nodes() -> None:
-    d = 5
-    factor = np.random.default_rng(0).normal(size=(d, d)) * 0.2
-    covariance = (factor @ factor.T).tolist()
-    conditional = GaussianConditional(np.eye(d), covariance=covariance)
-    A = torch.zeros(1, d, dtype=torch.double)
-    rule = conditional.joint_rule(A)
-    assert isinstance(rule, JointNodes)
-    assert rule.nodes.shape == (1, 64, d)
-    spread = torch.cov(rule.nodes[0].T)
-    assert torch.allclose(spread, torch.tensor(covariance, dtype=torch.double), atol=0.05)
-    # The same for a diagonal, as a table of variances and as a matrix.
-    one = GaussianConditional(np.eye(d), covariance=[0.1] * d)
-    other = GaussianConditional(np.eye(d), covariance=0.1 * np.eye(d))
-    assert torch.equal(one.joint_rule(A).nodes, other.joint_rule(A).nodes)
 
 
 @pytest.mark.parametrize("query", QUERIES.tolist())
@@ -198,20 +169,6 @@ def test_value_object() -> None:
     assert (conditional.num_query_columns, conditional.num_latent_columns) == (2, 2)
 
 
-def test_precision_is_that_of_the_queries() -> None:
-    conditional = GaussianConditional(WEIGHT, BIAS, 0.5)
-    nodes, weights = conditional.nodes_and_weights(QUERIES.float())
-    assert nodes.dtype == weights.dtype == torch.float32
-
-
-def test_leading_dimensions() -> None:
-    A = uniform(3, 1, 2)
-    for covariance in (0.5, ((0.5, 0.3), (0.3, 0.5))):
-        nodes, weights = GaussianConditional(WEIGHT, BIAS, covariance).nodes_and_weights(A)
-        assert nodes.shape == (3, 1, 64, 2)
-        assert weights.shape == (3, 1, 64)
-
-
 def test_named_means() -> None:
     register_conditional_mean(
         "tests: quarter wave", lambda A: 15 * torch.cos(math.pi * A / 2) - A.new_tensor([5.0, 0.0])
@@ -226,93 +183,3 @@ def test_named_means() -> None:
         bounded.check_queries(torch.zeros(1, 2))
     A = uniform(3, 2).requires_grad_()
     assert torch.autograd.gradcheck(lambda A: tensors_of(conditional, A), (A,))
-
-
-def test_unknown_means_are_refused_when_they_are_used() -> None:
-    conditional = GaussianConditional.from_mean("tests: not there", 1, 0.5)
-    with pytest.raises(InputError, match="'tests: not there' is not registered"):
-        conditional.column_rule(torch.zeros(1, 1))
-
-
-@pytest.mark.parametrize(
-    ("function", "message"),
-    [
-        (lambda A: A.sum(), "expected a tensor of shape"),
-        (lambda A: A[..., :1], r"expected a tensor of shape \(3, 2\)"),
-        (lambda A: A.tolist(), "returned list"),
-        (lambda A: A / 0, "not finite"),
-    ],
-)
-def test_wrong_means_are_refused(function: Any, message: str) -> None:
-    register_conditional_mean("tests: wrong", function)
-    conditional = GaussianConditional.from_mean("tests: wrong", 2, (0.5, 0.5))
-    with pytest.raises(InputError, match=message):
-        conditional.joint_rule(torch.ones(3, 2))
-
-
-@pytest.mark.parametrize(
-    ("name", "function"), [("", torch.sin), (3, torch.sin), ("tests: text", "sin")]
-)
-def test_wrong_registrations_are_refused(name: Any, function: Any) -> None:
-    with pytest.raises(InputError, match="expected"):
-        register_conditional_mean(name, function)
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({}, "expected a weight"),
-        ({"weight": 3}, "weight=3"),
-        ({"weight": []}, "weight"),
-        ({"weight": [[1.0], [1.0, 2.0]]}, r"weight\[1\]"),
-        ({"weight": [[math.nan]]}, r"weight\[0\]\[0\]=nan"),
-        ({"weight": WEIGHT, "bias": (1.0,)}, "bias=.*2 finite numbers"),
-        ({"weight": WEIGHT, "covariance": -1}, "covariance=-1: expected a finite number >= 0"),
-        ({"weight": WEIGHT, "covariance": "wide"}, "covariance"),
-        ({"weight": WEIGHT, "covariance": (1.0,)}, "covariance"),
-        ({"weight": WEIGHT, "covariance": (1.0, -1.0)}, r"covariance\[1\]=-1"),
-        ({"weight": WEIGHT, "covariance": ()}, "covariance"),
-        ({"weight": WEIGHT, "covariance": ((1, 0), (1, 1))}, "symmetric"),
-        ({"weight": WEIGHT, "covariance": ((1, 2), (2, 1))}, "eigenvalue -1"),
-        ({"weight": WEIGHT, "covariance": ((1, 0),)}, "d x d"),
-        ({"weight": WEIGHT, "lower": LOWER}, "both bounds or neither"),
-        ({"weight": WEIGHT, "lower": LOWER, "upper": (10.0,)}, "upper"),
-        ({"weight": WEIGHT, "lower": LOWER, "upper": (-5.0, 15.0)}, "lower < upper"),
-        ({"weight": WEIGHT, "outside": "drop"}, "outside='drop': expected one of"),
-        ({"weight": WEIGHT, "num_nodes": 0}, "num_nodes=0"),
-        ({"weight": WEIGHT, "mean": "f"}, "expected either"),
-        ({"weight": WEIGHT, "query_columns": 2}, "from_mean"),
-        ({"mean": "f"}, "query_columns=None"),
-        ({"mean": "f", "query_columns": 0}, "query_columns=0"),
-        ({"mean": 3, "query_columns": 1}, "mean=3"),
-    ],
-)
-def test_bad_fields(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        GaussianConditional(**fields)
-
-
-@pytest.mark.parametrize(
-    ("A", "message"),
-    [
-        (torch.zeros(3, 3), r"shape \(3, 3\): expected \(..., 2\)"),
-        (torch.tensor(0.0), "shape"),
-        (torch.zeros(3, 2, dtype=torch.long), "floating-point"),
-        ([[0.0, 0.0]], "floating-point"),
-        (torch.tensor([[0.0, math.nan]]), r"query \(0\.0, nan\): expected finite"),
-        (torch.tensor([[0.0, math.inf]]), "expected finite"),
-    ],
-)
-def test_bad_queries(A: Any, message: str) -> None:
-    conditional = GaussianConditional(WEIGHT, BIAS, 0.5)
-    with pytest.raises(InputError, match=message):
-        conditional.check_queries(A)
-    with pytest.raises(InputError, match=message):
-        conditional.nodes_and_weights(A)
-
-
-def test_numpy_variances_are_variances() -> None:
-    found = GaussianConditional(np.eye(2), covariance=[np.float64(1.0), 2])
-    assert found == GaussianConditional(np.eye(2), covariance=(1.0, 2.0))
-    rows = GaussianConditional(np.eye(2), covariance=[np.array([1.0, 0.5]), np.array([0.5, 2.0])])
-    assert rows.covariance == ((1.0, 0.5), (0.5, 2.0))

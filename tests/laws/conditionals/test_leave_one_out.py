@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ax_costaware.laws.conditionals import leave_one_out
 from ax_costaware.laws.conditionals.landmarks import half_median_distance, rbf
 from ax_costaware.laws.conditionals.leave_one_out import (
     Smoother,
@@ -52,18 +51,6 @@ def test_closed_form_of_low_rank_is_brute_force() -> None:
     some = nystrom_errors(psi.T @ psi, psi.T @ F, psi[:10], F[:10])(RIDGES)
     rest = nystrom_errors(psi.T @ psi, psi.T @ F, psi[10:], F[10:])(RIDGES)
     assert ((10 * some + 30 * rest) / 40).tolist() == pytest.approx(found.tolist())
-
-
-def test_features_tend_to_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    scaled = X / half_median_distance(X)
-    exact = target_features(X, 0)
-    assert np.allclose(exact @ exact.T, rbf(scaled, scaled), atol=1e-8)
-    monkeypatch.setattr(leave_one_out, "MOST_WITHOUT_RANDOM_FEATURES", 10)
-    monkeypatch.setattr(leave_one_out, "_NUM_FEATURES", 20000)
-    random = target_features(X, 0)
-    assert np.allclose(random @ random.T, rbf(scaled, scaled), atol=0.05)
-    assert np.array_equal(random, target_features(X, 0))
-    assert not np.array_equal(random, target_features(X, 1))
 
 
 def test_the_least_error_is_found() -> None:

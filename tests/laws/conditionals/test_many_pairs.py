@@ -12,8 +12,7 @@ import torch
 from ax_costaware.exceptions import InputError
 from ax_costaware.laws import LearnedConditional
 from ax_costaware.laws.conditionals import embedding
-from ax_costaware.laws.conditionals.embedding import Projection, equal_points
-from ax_costaware.laws.conditionals.landmarks import landmarks_of, rbf, rbf_mixture
+from ax_costaware.laws.conditionals.embedding import equal_points
 
 from .rules import uniform
 
@@ -32,12 +31,6 @@ def sample(d: int, lengthscale: float, seed: int = 0) -> Callable[[Array], Array
     frequencies, shifts = rng.standard_normal((d, 500)) / lengthscale, 2 * np.pi * rng.random(500)
     weights = rng.standard_normal((500, 20)) / np.sqrt(250)
     return lambda X: np.asarray(np.cos(X @ frequencies + shifts) @ weights)
-
-
-def _sums_of(values: Array) -> Projection:
-    """No nodes: sums of the values of functions at the points."""
-    nodes = np.zeros((values.shape[1], 1))
-    return Projection(nodes, lambda rows, weights: np.asarray(values[rows].T @ weights))
 
 
 @pytest.fixture
@@ -67,21 +60,6 @@ def test_landmarks_give_nearly_what_all_pairs_do(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.usefixtures("few")
-def test_chosen_by_landmarks_as_by_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    X, A = pairs(600, 1)
-    f = sample(1, 0.7)
-    queries = torch.linspace(0, 1, 50, dtype=torch.double).unsqueeze(-1)
-    rule = LearnedConditional(X, A).joint_rule(queries)
-    monkeypatch.setattr(embedding, "MOST_EXACT", 2000)
-    exact = LearnedConditional(X, A).joint_rule(queries)
-    difference = rule.weights.numpy() @ f(rule.nodes.numpy()) - exact.weights.numpy() @ f(
-        exact.nodes.numpy()
-    )
-    # Which is small beside what so many pairs leave uncertain.
-    assert float(np.sqrt(np.mean(difference**2))) < 0.02
-
-
-@pytest.mark.usefixtures("few")
 def test_equal_points_are_not_interpolated(monkeypatch: pytest.MonkeyPatch) -> None:
     _, A = pairs(900, 2)
     arms = np.random.default_rng(0).binomial(4, A[:, 0])
@@ -107,55 +85,6 @@ def test_equal_points() -> None:
     codes[:90_000] = 1
     codes[90_000:, 0] = np.arange(10_000)
     assert equal_points(codes) is None
-
-
-@pytest.mark.slow
-def test_projected_weights_in_five_dimensions() -> None:
-    X, A = pairs(20_000, 5)
-    spread = float(X.std())
-    queries = uniform(200, 5)
-    fitted = LearnedConditional(X, A)
-    rule = fitted.joint_rule(queries)
-    options = (fitted.embedding.lengthscale, fitted.embedding.regularization)
-    kernel = rbf(
-        queries.numpy() / (fitted.embedding.scales * options[0]),
-        fitted.embedding.centres / (fitted.embedding.scales * options[0]),
-    )
-    for factor, most in ((1.0, 0.05), (2.0, 0.012), (4.0, 0.006)):
-        f = sample(5, factor * spread)
-        whole = embedding.fit(X, A, *options, projection=_sums_of(f(X)))
-        assert np.array_equal(whole.centres, fitted.embedding.centres)
-        expected = kernel @ whole.projection.T
-        found = rule.weights.numpy() @ f(rule.nodes.numpy())
-        assert float(np.sqrt(np.mean((found - expected) ** 2))) < most
-    # The weights are as small as averages over some hundred points have them.
-    assert float((rule.weights**2).sum(-1).mean()) < 0.1
-    assert float((rule.weights.sum(-1) - 1).abs().max()) < 0.02
-
-
-def test_landmarks_are_random_distinct_rows() -> None:
-    X, _ = pairs(500, 2)
-    chosen = landmarks_of(X, 100, 3)
-    rows = {tuple(row) for row in X.tolist()}
-    assert len({tuple(row) for row in chosen.tolist()} & rows) == len(chosen) == 100
-    assert np.array_equal(chosen, landmarks_of(X, 100, 3))
-    assert not np.array_equal(chosen, landmarks_of(X, 100, 4))
-    assert len(landmarks_of(np.ones((500, 2)), 100, 3)) == 1
-
-
-def test_mixture_of_kernels() -> None:
-    X, _ = pairs(30, 3)
-    expected = (0.1 * rbf(2 * X, 2 * X) + rbf(X, X) + rbf(X / 2, X / 2)) / 2.1
-    assert np.allclose(rbf_mixture(X, X), expected, atol=1e-14)
-
-
-@pytest.mark.usefixtures("few")
-def test_the_same_pairs_give_the_same_weights() -> None:
-    X, A = pairs(400, 2)
-    queries = uniform(5, 2)
-    one, two, other = (LearnedConditional(X, A, seed=seed, landmarks=20) for seed in (0, 0, 1))
-    assert torch.equal(one.joint_rule(queries).weights, two.joint_rule(queries).weights)
-    assert one != other
 
 
 @pytest.mark.usefixtures("few")

@@ -55,13 +55,13 @@ def test_more_pairs_are_matched_too() -> None:
     assert grown.X[-1].tolist() == [8.0, 3.0]
     assert grown.A[-1].tolist() == [0.8, 0.3]
     assert grown.target_names == ("z2", "z1")
-    with pytest.raises(InputError, match=r"A has the columns \['a1', 'b'\]: expected \['a2', 'a1'"):
+    with pytest.raises(InputError, match=r"A has the columns \['a1', 'b'\]"):
         TURNED.with_pairs(more, queries.rename(columns={"a2": "b"}))
 
 
 def test_other_names_are_refused() -> None:
     other = LearnedConditional(pd.DataFrame(X, columns=["z1", "w"]), A)
-    with pytest.raises(InputError, match=r"X has the columns \['z1', 'w'\]: expected \['z1', 'z2"):
+    with pytest.raises(InputError, match=r"X has the columns \['z1', 'w'\]"):
         method(other)
     with pytest.raises(InputError, match=r"query_parameters=\('a1', 'a2'\): A .*\('a2', 'a1'\)"):
         method(TURNED, query_parameters=("a1", "a2"))

@@ -10,17 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from ax_costaware.exceptions import InputError
 from ax_costaware.laws import (
     Discrete,
     Empirical,
     GaussianCopula,
     Learned,
     Marginal,
-    Placement,
     TruncatedNormal,
     Uniform,
 )
@@ -81,27 +77,6 @@ def test_given_one_of_normal_inputs(heat: float) -> None:
     assert std["days"] == pytest.approx(math.sqrt(1 - 0.25) / 10, rel=5e-3)
 
 
-def test_given_two_of_normal_inputs() -> None:
-    mean, std = moments(NORMALS, ["days", "heat"], {"heat": 3.0, "days": -0.5})
-    known, cross = np.array([[1.0, 0.5], [0.5, 1.0]]), np.array([0.7, 0.3])
-    weights = np.linalg.solve(known, cross)
-    assert mean["rain"] == pytest.approx(3.0 + 0.5 * weights @ [1.5, -1.5], abs=2e-3)
-    assert std["rain"] == pytest.approx(0.5 * math.sqrt(1 - weights @ cross), rel=5e-3)
-
-
-def test_joint_law_of_what_is_left() -> None:
-    """The correlation of two inputs given a third: the partial correlation."""
-    nodes, weights = NORMALS.nodes_given(["heat"], placement(num_nodes=4096))(
-        transform([{"heat": 1.0}])
-    )
-    pair = nodes[0][:, [COLUMN["rain"], COLUMN["days"]]]
-    centered = pair - weights[0] @ pair
-    covariance = (centered.T * weights[0]) @ centered
-    found = covariance[0, 1] / (covariance[0, 0] * covariance[1, 1]).sqrt()
-    wanted = (0.3 - 0.7 * 0.5) / math.sqrt((1 - 0.49) * (1 - 0.25))
-    assert float(found) == pytest.approx(wanted, abs=0.01)
-
-
 @pytest.fixture(scope="module")
 def sample() -> dict[str, Any]:
     """A large sample of the mixed law, drawn without this package."""
@@ -158,77 +133,6 @@ def test_cdf_agrees_with_a_narrow_window_of_a_large_sample(
             assert MIXED.cdf_given(name, value, given) == pytest.approx(wanted, abs=error)
 
 
-def test_weights_of_nodes_of_an_input_with_steps_are_its_probabilities() -> None:
-    """Given a continuous input they are known in closed form, up to rounding."""
-    nodes_given = MIXED.nodes_given(["dose"], placement(num_nodes=4096))
-    nodes, weights = nodes_given(transform([{"dose": 6.0}]))
-    for value in (1, 2, 5):
-        share = float(weights[0][(nodes[0, :, 5] - value / 10).abs() < 1e-9].sum())
-        strict, weak = MIXED.cdf_given("days", value, {"dose": 6.0})
-        assert share == pytest.approx(weak - strict, abs=5e-3)
-
-
-def test_pit_is_uniform(sample: dict[str, Any]) -> None:
-    """What the randomised probability integral transform needs."""
-    rng = np.random.default_rng(1)
-    draws = []
-    for i in range(300):
-        row = {name: float(column[i]) for name, column in sample.items()}
-        name = ("rain", "days")[i % 2]
-        given = {n: row[n] for n in ("dose", "till")}
-        strict, weak = MIXED.cdf_given(name, row[name], given)
-        draws.append(strict + rng.random() * (weak - strict))
-    gap = np.abs(np.sort(draws) - (np.arange(300) + 0.5) / 300).max()
-    assert gap < 0.09  # Kolmogorov's bound: exceeded with probability below 0.02 a draw of 300.
-
-
-def test_one_hot_columns_of_a_numeric_choice() -> None:
-    """Given or left, a choice between numbers may have several columns."""
-    law = GaussianCopula(
-        {"size": Discrete([1, 2, 4]), "rain": Uniform(0, 1)}, [[1.0, 0.8], [0.8, 1.0]]
-    )
-
-    def one_hot(rows: Sequence[Any]) -> torch.Tensor:
-        return torch.tensor(
-            [
-                [*(float(row.get("size", 1) == v) for v in (1, 2, 4)), row.get("rain", 0.5)]
-                for row in rows
-            ],
-            dtype=torch.double,
-        )
-
-    place = Placement(one_hot, {"size": (0, 1, 2), "rain": (3,)}, {}, 1024, 0)
-    points = one_hot([{"size": 1}, {"size": 2}, {"size": 4}])
-    nodes, weights = law.nodes_given(["size"], place)(points)
-    means = (nodes[..., 3] * weights).sum(dim=-1).tolist()
-    assert means[0] < 0.3 < means[1] < 0.7 < means[2]
-    assert sum(means) / 3 == pytest.approx(0.5, abs=0.01)
-    nodes, weights = law.nodes_given(["rain"], place)(one_hot([{"rain": 0.9}]))
-    assert torch.equal(nodes[0, :, :3].sum(dim=-1), torch.ones(1024, dtype=torch.double))
-    for i, value in enumerate((1, 2, 4)):
-        strict, weak = law.cdf_given("size", value, {"rain": 0.9})
-        assert float(weights[0] @ nodes[0, :, i]) == pytest.approx(weak - strict, abs=0.01)
-
-
-def test_samples_without_ties_are_joined_by_lines() -> None:
-    """The nodes of an ``Empirical`` marginal move with the point, within its range."""
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(200, 2)) @ np.array([[1.0, 0.8], [0.0, 0.6]])
-    law = GaussianCopula.fit({"heat": x[:, 0], "rain": x[:, 1]})
-    heat = torch.linspace(-1.5, 1.5, 31, dtype=torch.double)
-    points = transform([{"heat": float(x)} for x in heat]).requires_grad_()
-    nodes, weights = law.nodes_given(["heat"], placement(num_nodes=512))(points)
-    mean = (nodes[..., 4] * weights).sum(dim=-1)
-    assert float((mean.detach() - 0.8 * heat).abs().max()) < 0.2
-    # The slope hardly depends on which samples happen to lie beside the point.
-    (gradient,) = torch.autograd.grad(mean.sum(), points)
-    slope = -gradient[:, 7]  # This column runs down.
-    assert float(slope.mean()) == pytest.approx(0.8, abs=0.1)
-    assert 0.4 < float(slope.min()) < float(slope.max()) < 1.4
-    rain = nodes[..., 4].detach()
-    assert x[:, 1].min() <= float(rain.min()) < float(rain.max()) <= x[:, 1].max()
-
-
 @pytest.mark.parametrize("heat", [-1e9, -18.0, 18.0, 1e9])
 def test_extreme_values_count_as_those_with_a_score_of_four(heat: float) -> None:
     mean, _ = moments(NORMALS, ["heat"], {"heat": heat})
@@ -260,16 +164,6 @@ def test_nearly_determined_steps_keep_their_weights_finite() -> None:
         assert bool(torch.isfinite(gradient).all())
 
 
-@given(rho=st.floats(-0.95, 0.95), heat=st.floats(0.01, 0.99))
-@settings(max_examples=30, deadline=None)
-def test_cdf_given_of_a_pair_is_the_closed_form(rho: float, heat: float) -> None:
-    law = GaussianCopula({"heat": Uniform(0, 1), "rain": Uniform(0, 2)}, [[1, rho], [rho, 1]])
-    z, y = (torch.special.ndtri(torch.tensor(p, dtype=torch.double)) for p in (heat, 0.25))
-    wanted = torch.special.ndtr((y - rho * z) / math.sqrt(1 - rho**2))
-    found = law.cdf_given("rain", 0.5, {"heat": heat})
-    assert found == pytest.approx((float(wanted), float(wanted)), abs=1e-4)
-
-
 def test_fit_is_the_correlation_of_normal_scores() -> None:
     rng = np.random.default_rng(0)
     z = rng.normal(size=(3000, 3)) @ np.linalg.cholesky(np.array(CORRELATION)).T
@@ -292,61 +186,3 @@ def test_fit_of_inputs_that_determine_each_other_is_shrunk() -> None:
     eigenvalues = np.linalg.eigvalsh(np.array(law.correlation))
     assert eigenvalues[0] == pytest.approx(1e-4, rel=1e-6)
     assert np.abs(law.correlation).min() > 0.999
-
-
-def test_repr_is_the_call_that_makes_it() -> None:
-    for law in (NORMALS, MIXED):
-        assert eval(repr(law)) == law
-
-
-TWO = {"a": Uniform(0, 1), "b": Uniform(0, 1)}
-EXPECTED = "expected a symmetric, positive definite 2 x 2 matrix with ones on the diagonal"
-
-
-@pytest.mark.parametrize(
-    ("marginals", "correlation", "message"),
-    [
-        ({}, [], r"marginals=\{\}: expected a mapping from names to marginals"),
-        (3, [[1]], r"marginals=3: expected a mapping from names to marginals"),
-        ({"a": 0.5}, [[1]], r"marginals\['a'\]=0\.5: expected a marginal on numbers"),
-        (
-            {"a": Discrete(["x", "y"])},
-            [[1]],
-            r"marginals\['a'\]=Discrete\(.*: expected a marginal on numbers",
-        ),
-        ([("a", Uniform(0, 1))] * 2, np.eye(2), "marginals has 'a' more than once"),
-        (TWO, 0.5, rf"correlation=0\.5: {EXPECTED}"),
-        (TWO, [0.5, 0.5], rf"correlation\[0\]=0\.5: {EXPECTED}"),
-        (TWO, np.eye(3), rf"correlation\[0\]=.* has 3 entries: {EXPECTED}"),
-        (TWO, [[1, 0.5], [0.5]], rf"correlation\[1\]=\[0\.5\] has 1 entries: {EXPECTED}"),
-        (TWO, [[1, math.nan], [0.5, 1]], r"correlation\[0\]\[1\]=nan: expected a finite"),
-        (TWO, [[1, 0.5], [0.4, 1]], rf"correlation=\[.*\]: {EXPECTED}"),
-        (TWO, [[2, 0.5], [0.5, 1]], r"correlation has the diagonal \[2\.0, 1\.0\]: expected ones"),
-        (TWO, [[1, 1], [1, 1]], r"correlation=.* has the eigenvalue .*: expected .* above 1e-06"),
-        (TWO, [[1, -2], [-2, 1]], r"correlation=.* has the eigenvalue -1: expected"),
-    ],
-)
-def test_refuses(marginals: Any, correlation: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        GaussianCopula(marginals, correlation)
-
-
-OK = [0.1 * i for i in range(12)]
-
-
-@pytest.mark.parametrize(
-    ("frame", "marginals", "message"),
-    [
-        ({"a": OK[:5]}, None, "frame has 5 rows: expected 10 or more"),
-        ({"a": OK, "b": list("abcdefghijkl")}, None, r"frame\['b'\] has the value 'a': expected n"),
-        ({"a": OK, "b": [True, False] * 6}, None, r"frame\['b'\] has the value True: expected n"),
-        ({"a": OK, "b": [0.5] * 12}, None, r"frame\['b'\] has the value 0\.5 only: expected sev"),
-        ({"a": [*OK, math.nan]}, None, r"frame\['a'\]\[12\]=nan"),
-        ({"a": OK}, {"b": Uniform(0, 1)}, r"marginals=\{'b'.*: expected .* for columns of frame"),
-        ({"a": OK}, [1], r"marginals=\[1\]: expected a mapping"),
-        ({"a": OK}, {"a": 3}, r"marginals\['a'\]=3: expected a marginal on numbers"),
-    ],
-)
-def test_refuses_a_sample(frame: Any, marginals: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        GaussianCopula.fit(frame, marginals)

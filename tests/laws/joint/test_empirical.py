@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.stats import gaussian_kde
 
-from ax_costaware.exceptions import InputError
 from ax_costaware.laws import Discrete, Empirical, JointEmpirical, Uniform
 from tests.laws.joint.places import SOILS, placement, transform
 
@@ -41,19 +36,6 @@ def test_weights_are_nadaraya_watson_s_in_the_models_space() -> None:
         assert float(nodes[i, :, 2] @ weights[i]) == pytest.approx(loam, abs=1e-10)
 
 
-def test_bandwidth_is_that_of_a_kernel_density_by_scott() -> None:
-    rows = torch.tensor(rng.normal(size=(50, 1)))
-    frame = {"heat": rows[:, 0], "rain": rng.random(50)}
-    nodes_given = JointEmpirical(frame).nodes_given(["heat"], placement())
-    points = torch.zeros(2, 8, dtype=torch.double)
-    points[:, 7] = torch.tensor([0.3, 1.2], dtype=torch.double)
-    _, weights = nodes_given(points)
-    density = gaussian_kde(1.0 - rows[:, 0].numpy(), bw_method="scott")
-    kernel = np.exp(-0.5 * (0.3 - density.dataset[0]) ** 2 / density.covariance[0, 0])
-    wanted = np.sort(kernel / kernel.sum())
-    assert weights[0].sort().values.numpy() == pytest.approx(wanted, abs=1e-12)
-
-
 def test_one_hot_and_several_columns() -> None:
     """A choice counts by its one-hot columns, with the bandwidth of two inputs."""
     wind = np.random.default_rng(1).random(N)
@@ -69,14 +51,6 @@ def test_one_hot_and_several_columns() -> None:
         assert found == pytest.approx(float(kernel @ wind / kernel.sum()), rel=1e-9)
 
 
-def test_controlling_a_choice_selects_its_rows() -> None:
-    points = transform([{"soil": soil} for soil in SOILS])
-    nodes, weights = LAW.nodes_given(["soil"], placement())(points)
-    for i, soil in enumerate(SOILS):
-        wanted = RAIN[[s == soil for s in SOIL]].mean()
-        assert float(nodes[i, :, 4] @ weights[i]) == pytest.approx(wanted, abs=0.02)
-
-
 def test_independent_inputs_do_not_alter_the_weights() -> None:
     place = placement({"heat": Uniform(0, 1), "till": Discrete([True, False])})
     nodes, weights = LAW.nodes_given(["dose"], place)(POINTS)
@@ -90,19 +64,6 @@ def test_independent_inputs_do_not_alter_the_weights() -> None:
     # Far from all rows the eight copies of the nearest count, and no others.
     assert heat.tolist() == pytest.approx([0.5, 0.5, 0.5], abs=0.1)
     assert heat[:2].tolist() == pytest.approx([0.5, 0.5], abs=0.02)
-
-
-def test_recovers_a_conditional_law() -> None:
-    """Of normal inputs, where it is known; the kernel's width widens it a little."""
-    z = rng.normal(size=(500, 2)) @ np.array([[1.0, 0.8], [0.0, 0.6]])
-    law = JointEmpirical({"heat": z[:, 0], "rain": z[:, 1]})
-    points = torch.zeros(3, 8, dtype=torch.double)
-    points[:, 7] = 1 - torch.tensor([-1.0, 0.0, 1.0], dtype=torch.double)
-    nodes, weights = law.nodes_given(["heat"], placement())(points)
-    mean = (nodes[..., 4] * weights).sum(dim=-1)
-    assert mean.tolist() == pytest.approx([-0.8, 0.0, 0.8], abs=0.2)
-    std = ((nodes[..., 4] - mean.unsqueeze(-1)).square() * weights).sum(dim=-1).sqrt()
-    assert std.tolist() == pytest.approx([0.6] * 3, abs=0.15)
 
 
 def test_weights_have_gradients() -> None:
@@ -159,16 +120,6 @@ def test_rows_without_conditioning(n: int) -> None:
         assert set(found) == known
 
 
-def test_a_part_of_the_rows_is_spread_evenly() -> None:
-    """Closer to the mean of all rows than a random choice, whose standard error is 0.12."""
-    z = rng.normal(size=2000)
-    law = JointEmpirical({"heat": z, "rain": 2 * z + 0.1 * rng.normal(size=2000)})
-    for seed in range(5):
-        rows, _ = law.joint_rows(["heat"], 64, seed)
-        found = np.mean([float(row["heat"]) for row in rows])
-        assert found == pytest.approx(z.mean(), abs=0.05)
-
-
 def test_marginals_by_kind_of_column() -> None:
     law = JointEmpirical(
         {
@@ -216,58 +167,3 @@ def test_cdf_of_strings_is_alphabetical() -> None:
     assert LAW.cdf_given("soil", "zzz", {"dose": 1.0}) == pytest.approx((1.0, 1.0))
     strict, weak = LAW.cdf_given("dose", 1.0, {"soil": "sand", "rain": 0.8})
     assert 0.0 < strict == weak < 1.0
-
-
-@given(shift=st.floats(-100, 100), scale=st.floats(0.01, 100), dose=st.floats(0.1, 10))
-@settings(max_examples=30, deadline=None)
-def test_units_of_an_input_do_not_matter(shift: float, scale: float, dose: float) -> None:
-    frame = {"dose": DOSE, "rain": RAIN}
-    other = {"dose": shift + scale * DOSE, "rain": RAIN}
-    one = JointEmpirical(frame).cdf_given("rain", 0.5, {"dose": dose})
-    two = JointEmpirical(other).cdf_given("rain", 0.5, {"dose": shift + scale * dose})
-    assert one == pytest.approx(two, abs=1e-6)
-
-
-OK = [0.1 * i for i in range(12)]
-
-
-@pytest.mark.parametrize(
-    ("frame", "message"),
-    [
-        ({}, r"frame=\{\}: expected a data frame, or a mapping"),
-        (3, "frame=3: expected a data frame, or a mapping"),
-        (pd.DataFrame(), "expected a data frame, or a mapping"),
-        (["ab"], "expected a data frame, or a mapping"),
-        ({"a": OK[:9]}, "frame has 9 rows: expected 10 or more"),
-        ({"a": []}, "frame has 0 rows: expected 10 or more"),
-        ({"a": OK, "b": OK[:11]}, r"frame\['b'\] has 11 values and frame\['a'\] 12: expected"),
-        ({"a": [*OK, math.nan]}, r"frame\['a'\]\[12\]=nan: expected a list of finite"),
-        ({"a": [*OK, None]}, r"frame\['a'\]\[12\]=None: expected a list of finite"),
-        ({"a": [math.inf, *OK]}, r"frame\['a'\]\[0\]=inf: expected a list of finite"),
-        ({"a": ["x", *OK]}, r"frame\['a'\]\[1\]=0\.0: expected a list of finite"),
-        ({"a": [*"abcdefghij", None]}, r"frame\['a'\]\[10\]=None: expected a list of"),
-        ({"a": [True, *OK]}, r"frame\['a'\]\[1\]=0\.0: expected a list of"),
-        ({"a": 3}, r"frame\['a'\]=3: expected a list of"),
-        ({"a": "abcdefghijkl"}, r"frame\['a'\]='abcdefghijkl': expected a list of"),
-        ({1: OK}, "a name in frame=1: expected a non-empty string"),
-        ({"": OK}, "a name in frame='': expected a non-empty string"),
-        ([("a", OK), ("a", OK)], "frame has 'a' more than once: expected distinct names"),
-        (
-            pd.DataFrame([[1.0, 2.0]] * 12, columns=["a", "a"]),
-            "frame has 'a' more than once: expected distinct names",
-        ),
-        (pd.DataFrame({"a": pd.array([*range(11), None], dtype="Int64")}), r"frame\['a'\]\[11\]="),
-        ({"a": np.ones((12, 2))}, r"frame\['a'\]\[0\]=\[1\.0, 1\.0\]: expected a list of"),
-    ],
-)
-def test_refuses_a_sample(frame: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        JointEmpirical(frame)
-
-
-def test_refuses_values_of_another_kind() -> None:
-    law = JointEmpirical({"soil": SOIL, "till": [True, False] * 20})
-    with pytest.raises(InputError, match=r"soil=1: expected a str"):
-        law.cdf_given("till", True, {"soil": 1})
-    with pytest.raises(InputError, match=r"till=1: expected a bool"):
-        law.cdf_given("till", 1, {})

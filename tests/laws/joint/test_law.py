@@ -11,10 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from ax_costaware.exceptions import InputError
 from ax_costaware.laws import (
     Discrete,
     Empirical,
@@ -172,19 +169,6 @@ def test_rows_have_the_marginals(law: JointLaw) -> None:
 
 
 @each_law
-@given(names=st.sets(st.sampled_from(NUMBERS)), n=st.integers(1, 80), seed=st.integers(0, 5))
-@settings(max_examples=25, deadline=None)
-def test_rows_of_some_inputs(law: JointLaw, names: set[str], n: int, seed: int) -> None:
-    order = sorted(names)
-    rows, weights = law.joint_rows(order, n, seed)
-    assert len(rows) == len(weights) <= n
-    assert float(weights.sum()) == pytest.approx(1.0)
-    assert all(list(row) == order for row in rows)
-    again, _ = law.joint_rows(order, n, seed)
-    assert rows == again
-
-
-@each_law
 @pytest.mark.parametrize("controlled", [(), ("dose",), ("heat",)])
 def test_seed_fixes_the_nodes(law: JointLaw, controlled: Sequence[str]) -> None:
     def nodes(seed: int) -> torch.Tensor:
@@ -220,56 +204,8 @@ def test_cdf_given_nothing_is_the_marginal_s(law: JointLaw) -> None:
 
 
 @each_law
-@pytest.mark.parametrize("given", [{}, {"rain": 0.45}, {"rain": 0.45, "dose": 2.0}])
-def test_cdf_given_is_a_distribution_function(law: JointLaw, given: dict[str, float]) -> None:
-    previous = 0.0
-    for value in (-1, 0, 1, 2, 3, 5, 9):
-        strict, weak = law.cdf_given("days", value, given)
-        assert previous <= strict + 1e-12
-        assert strict <= weak <= 1.0
-        previous = weak
-    assert previous == pytest.approx(1.0)
-
-
-@each_law
 def test_a_controlled_input_without_columns_is_integrated_out(law: JointLaw) -> None:
     plain = law.nodes_given((), placement(num_nodes=32))(POINTS)
     other = law.nodes_given(("site",), placement(num_nodes=32))(POINTS)
     for a, b in zip(plain, other, strict=True):
         assert torch.equal(a, b)
-
-
-@each_law
-def test_refuses(law: JointLaw) -> None:
-    with pytest.raises(InputError, match="'wind' is no parameter: expected"):
-        law.nodes_given(["wind"], placement())
-    lacking = dataclasses.replace(placement(), columns={"dose": (0,)})
-    with pytest.raises(InputError, match="is no parameter: expected"):
-        law.nodes_given(["dose"], lacking)
-    with pytest.raises(InputError, match=r"'wind' is not part of .*: expected one of"):
-        law.joint_rows(["wind"], 4, 0)
-    with pytest.raises(InputError, match="'wind' is not part of"):
-        law.marginal("wind")
-    with pytest.raises(InputError, match="'wind' is not part of"):
-        law.cdf_given("wind", 1.0, {})
-    with pytest.raises(InputError, match="given has 'days' itself: expected other inputs"):
-        law.cdf_given("days", 1, {"days": 2})
-    with pytest.raises(InputError, match=r"days='a': expected a finite number"):
-        law.cdf_given("days", "a", {})
-    with pytest.raises(InputError, match=r"rain=nan: expected a finite number"):
-        law.cdf_given("days", 1, {"rain": float("nan")})
-    with pytest.raises(InputError, match=r"n=0: expected an integer >= 1"):
-        law.joint_rows(["days"], 0, 0)
-    with pytest.raises(InputError, match=r"seed=-1: expected an integer >= 0"):
-        law.joint_rows(["days"], 4, -1)
-    for controlled in ((), ("dose",)):
-        with pytest.raises(InputError, match=r"num_nodes=0: expected an integer >= 1"):
-            law.nodes_given(controlled, placement(num_nodes=0))
-
-
-@each_law
-@pytest.mark.parametrize("given", [{}, {"dose": 6.0}])
-def test_distribution_functions_at_several_values(law: JointLaw, given: dict[str, float]) -> None:
-    values = [-1, 0, 2, 3.5, 20]
-    found = law.cdfs_given("days", values, given)
-    assert found == [law.cdf_given("days", value, given) for value in values]

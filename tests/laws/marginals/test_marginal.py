@@ -159,43 +159,6 @@ def test_extreme_probabilities_give_the_bounds(law: Marginal) -> None:
 
 
 @each_law
-def test_quantiles_do_not_alter_their_argument(law: Marginal) -> None:
-    u = torch.tensor([[0.1, 0.9], [0.5, 0.2]], dtype=torch.double).T  # not contiguous
-    kept = u.clone()
-    law.cdf(law.icdf(u))
-    assert torch.equal(u, kept)
-
-
-@pytest.mark.parametrize("u", [-1e-9, 1.0 + 1e-9, math.nan])
-@each_law
-def test_refuses_what_is_no_probability(law: Marginal, u: float) -> None:
-    with pytest.raises(InputError, match=r"u has the entry .*: expected values in \[0, 1\]"):
-        law.icdf(torch.tensor([0.5, u], dtype=torch.double))
-
-
-@each_law
-def test_refuses_probabilities_that_are_no_floating_point_tensor(law: Marginal) -> None:
-    for u in (torch.tensor([0, 1]), 0.5):
-        with pytest.raises(InputError, match=r"u=.*: expected a floating-point tensor"):
-            law.icdf(u)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("n", [0, -1, 2.0, True, "3"])
-@each_law
-def test_refuses_a_number_of_nodes_below_one(law: Marginal, n: Any) -> None:
-    with pytest.raises(InputError, match=r"n=.*: expected an integer >= 1\."):
-        law.nodes_and_weights(n)
-    with pytest.raises(InputError, match=r"n=.*: expected an integer >= 1\."):
-        law.sample(n, seed=0)
-
-
-@pytest.mark.parametrize("seed", [-1, 0.5, None])
-def test_refuses_a_seed_that_is_none(seed: Any) -> None:
-    with pytest.raises(InputError, match=r"seed=.*: expected an integer >= 0\."):
-        Uniform(0, 1).sample(3, seed=seed)
-
-
-@each_law
 def test_decodes_nodes_to_raw_values(law: Marginal) -> None:
     nodes, _ = law.nodes_and_weights(4)
     raw = law.decode(nodes)
@@ -205,5 +168,5 @@ def test_decodes_nodes_to_raw_values(law: Marginal) -> None:
         assert {type(value) for value in raw} == {type(value) for value in law.values}
     else:
         assert raw == nodes.tolist()
-    with pytest.raises(InputError, match=r"nodes of shape \(4, 1\): expected .* one dimension"):
+    with pytest.raises(InputError, match=r"nodes of shape \(4, 1\)"):
         law.decode(torch.zeros(4, 1))
