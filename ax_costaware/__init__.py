@@ -7,6 +7,7 @@ and SQL stores.
 
 from ax_costaware.ax_bridge.client import create_tables, locked, read_experiment, take_over
 from ax_costaware.ax_bridge.node import BudgetExhausted, CostAwareNode
+from ax_costaware.ax_bridge.search_space import parameters_of
 from ax_costaware.ax_bridge.stopping import GittinsStoppingStrategy
 from ax_costaware.ax_bridge.storage import register_all
 from ax_costaware.ax_bridge.stored_expressions import check_json_file
@@ -77,6 +78,7 @@ from ax_costaware.session import (
     should_stop,
     spending,
 )
+from ax_costaware.space import Candidates, Descriptors
 from ax_costaware.strategies import (
     control_set_parameter,
     control_set_strategy,
@@ -95,11 +97,13 @@ __all__ = [
     "AffineCost",
     "BernoulliRule",
     "BudgetExhausted",
+    "Candidates",
     "CompactDomainBeta",
     "ConstantCost",
     "ControlSet",
     "CostAwareNode",
     "CostMetric",
+    "Descriptors",
     "Discrete",
     "Empirical",
     "EpsilonSchedule",
@@ -159,6 +163,7 @@ __all__ = [
     "input_fit",
     "level_parameter",
     "locked",
+    "parameters_of",
     "query",
     "read_experiment",
     "recommend",

@@ -250,7 +250,7 @@ class MethodContract:
         given = node.surrogate_spec
         return Simulation(
             node.method,
-            space_of(search_space, node.method.traits.hidden),
+            space_of(search_space, node.method.traits),
             self.minimize if minimize is None else minimize,
             node.loop.options if isinstance(given, SurrogateSpec) else given,
             constraints=[] if bound is None else [OutcomeConstraint(_BOUNDED, upper=bound)],

@@ -80,6 +80,7 @@ from ax_costaware.methods.costly_feedback.rules import FeedbackRule, Measurement
 from ax_costaware.methods.fidelity import MultiFidelity
 from ax_costaware.models import TimeVaryingGP
 from ax_costaware.models.fixed_hyperparameters import FixedHyperparameterGP, FixedTimeVaryingGP
+from ax_costaware.space import Candidates, Descriptors
 from tests.ax.feedback_toy import make_client as make_feedback_client
 from tests.ax.gittins_toy import make_client as make_gittins_client
 from tests.ax.toy import CONTROL_SETS, MARGINALS, make_client
@@ -172,6 +173,10 @@ VALUES = [
     TheoreticalBeta(norm_bound=1.0, noise_std=0.1, theorem="4.4"),
     FixedHyperparameters((0.1, 0.2), 2.0, 1e-6, -1.0),
     SETTINGS,
+    Candidates({"a": [1, 2], "b": [0.1, 0.30000000000000004], "m": [3, 4]}, "b", {"a": ["m"]}),
+    Descriptors("k", {"k": ["x", "y"], "mass": [0.1, 2]}),
+    CostAware("b", candidates=Candidates({"a": ["x", "y"], "b": [0.1, 2.0]}, cost="b")),
+    CostAware(1, descriptors=[Descriptors("k", {"k": [True, False], "mass": [0.1, 2]})]),
     MultiFidelity(2.5, target={"epochs": 100, "data": "all"}, budget=7.0, lmbda=0.1),
 ]
 

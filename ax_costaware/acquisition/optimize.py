@@ -66,6 +66,9 @@ _REPEATED = 4
 # Columns with more values than this are changed by 1, 2, 4, ... steps only.
 _MOST_CHANGES = 64
 
+# Most rows of a table that a row is changed to: those nearest to it.
+_MOST_ROWS = 1024
+
 Values = TypeVar("Values", float, Tensor)
 
 
@@ -172,6 +175,11 @@ class Region:
         for columns, values in self.discrete:
             if self.integers.keys().isdisjoint(columns):
                 others = values.to(X)
+                if len(others) > _MOST_ROWS:  # of a table
+                    width = self.bounds.diff(dim=0)[0, list(columns)]
+                    off = (others - X[:, list(columns)]) / torch.where(width > 0, width, 1.0)
+                    near = off.square().sum(dim=-1).topk(_MOST_ROWS, largest=False).indices
+                    others = others[near] if len(columns) > 1 else others
                 if len(columns) == 1 and len(values) > _MOST_CHANGES:
                     others = others.sort(dim=0).values
                     at = int((others[:, 0] - X[0, columns[0]]).abs().argmin())

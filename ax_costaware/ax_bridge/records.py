@@ -126,7 +126,7 @@ def problem_of(
     held = experiment.search_space.get_disabled_parameter_fixed_features(fixed_features)
     fixed = {} if held is None else dict(held.parameters)
     by_caller = {} if fixed_features is None else fixed_features.parameters
-    space = space_of(experiment.search_space, method.traits.hidden)
+    space = space_of(experiment.search_space, method.traits)
     space = space if device is None else space.to(device)
     constraints = constraints_of(config)
     trials = tuple(
@@ -187,7 +187,7 @@ def problem_of(
 def problem_without_trials(experiment: Experiment, method: Method) -> Problem:
     """Return a problem with the space and the pairs only, which need not fit the experiment."""
     record = experiment._properties.get(RECORD) or {}
-    space = space_of(experiment.search_space, method.traits.hidden)
+    space = space_of(experiment.search_space, method.traits)
     return Problem(space, pairs=record.get(PAIRS) or {})
 
 

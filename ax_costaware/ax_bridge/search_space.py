@@ -18,16 +18,22 @@ from ax.core.parameter import (
 from ax.core.search_space import SearchSpace
 from ax.exceptions.core import UnsupportedError, UserInputError
 
-from ax_costaware.argument_checks import sequence_of
+from ax_costaware.argument_checks import instance_of, sequence_of
 from ax_costaware.ax_bridge.checks import ax_errors
+from ax_costaware.core.traits import Traits
+from ax_costaware.space.candidates import Candidates
 from ax_costaware.space.parameter_constraints import WeightedSum
-from ax_costaware.space.parameters import Choice, Fixed, FreeParameter, Range
+from ax_costaware.space.parameters import Choice, Fixed, FreeParameter, Range, Value
 from ax_costaware.space.parameters import Parameter as OurParameter
 from ax_costaware.space.space import Space
 
 _MAX_INTEGERS = 10**8, 10**7
 """Largest number of integers of a range, on a linear and on a log scale; their lists take eight
 gigabytes."""
+
+
+_PLAIN = Traits()
+"""Traits of a method that hides, restricts and describes no parameters."""
 
 
 def parameter_of(parameter: Parameter) -> OurParameter:
@@ -127,12 +133,50 @@ def _parameter_of_config(config: Any) -> FreeParameter:
     )
 
 
-def space_of(search_space: SearchSpace, hidden: Sequence[str] = ()) -> Space:
+@ax_errors()
+def parameters_of(
+    candidates: Candidates,
+) -> list[RangeParameterConfig | ChoiceParameterConfig]:
+    """Return the parameters of an experiment with a table of candidates.
+
+    A column of numbers becomes a range between its extremes. Any other column, and one with a
+    single value, becomes a choice of its values without an order. For a log scale, or a choice with
+    an order, declare that parameter yourself.
+
+    Args:
+        candidates: The table.
+
+    Returns:
+        Configurations for the ``parameters`` of ``Client.configure_experiment``.
+
+    Raises:
+        UserInputError: If ``candidates`` is no ``Candidates``.
+    """
+    instance_of(candidates, "candidates", Candidates, "a Candidates")
+    return [_config_of(name, candidates.table[name]) for name in candidates.names]
+
+
+def _config_of(name: str, column: Sequence[Value]) -> RangeParameterConfig | ChoiceParameterConfig:
+    values: list[Any] = list(dict.fromkeys(column))
+    kind: Any = {str: "str", bool: "bool", int: "int", float: "float"}[type(values[0])]
+    if kind == "int" and any(isinstance(value, float) for value in values):
+        kind = "float"
+    if kind in ("int", "float") and len(values) > 1:
+        return RangeParameterConfig(name, bounds=(min(values), max(values)), parameter_type=kind)
+    return ChoiceParameterConfig(name, values=values, parameter_type=kind, is_ordered=False)
+
+
+def space_of(search_space: SearchSpace, traits: Traits = _PLAIN) -> Space:
     """Return a search space as a method sees it before there is a model.
+
+    Args:
+        search_space: The search space of an experiment.
+        traits: Traits of the method, which hide parameters, and restrict or describe others.
 
     Raises:
         UnsupportedError: If no method supports it, such as a hierarchical one.
-        UserInputError: If its equality constraints cannot be satisfied.
+        UserInputError: If its equality constraints cannot be satisfied, or a table of the method
+            does not fit its parameters.
     """
     if search_space.is_hierarchical:
         raise UnsupportedError(
@@ -148,9 +192,10 @@ def space_of(search_space: SearchSpace, hidden: Sequence[str] = ()) -> Space:
                     "with which it would not hold. Leave out digits."
                 )
     with ax_errors():
-        return Space.of(
+        space = Space.of(
             [parameter_of(p) for p in search_space.parameters.values()],
             constraints[False],
-            [name for name in hidden if name in search_space.parameters],
+            [name for name in traits.hidden if name in search_space.parameters],
             constraints[True],
         )
+        return traits.restricted(space)

@@ -40,7 +40,9 @@ from ax_costaware.ax_bridge.stored_expressions import PREFIX, check_databases
 from ax_costaware.ax_bridge.turns import CostAwareStrategy
 
 VALUE_OBJECTS: tuple[type, ...] = (
+    space.Candidates,
     space.Choice,
+    space.Descriptors,
     methods.ControlSets,
     methods.CostlyFeedback,
     core.FixedHyperparameters,
@@ -147,6 +149,7 @@ def register_all() -> None:
         CORE_ENCODER_REGISTRY[part] = _encode_init_args
         # A function, since Ax decodes its arguments; a node class would get them as stored.
         CORE_DECODER_REGISTRY[part.__name__] = partial(part)
+    CORE_ENCODER_REGISTRY[space.Candidates] = _encode_candidates
     CORE_ENCODER_REGISTRY[CostAwareStrategy] = _encode_strategy
     # Form in which later versions of Ax store infinite numbers and NaN.
     CORE_DECODER_REGISTRY.setdefault("float", _float)
@@ -167,6 +170,11 @@ def _classes(package: ModuleType, kind: type) -> list[Any]:
 def _encode(value: Any) -> dict[str, Any]:
     fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     return {"__type": PREFIX + type(value).__name__, **fields}
+
+
+def _encode_candidates(candidates: space.Candidates) -> dict[str, Any]:
+    # As a text, since Ax encodes values one by one, which takes seconds for a large table.
+    return {**_encode(candidates), "table": candidates.text}
 
 
 def _encode_method(method: methods.Method) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def needs_own_search(problem: Problem) -> bool:
     BoTorch's optimizer does not handle well
 
     - finite spaces, where it relaxes choices and integers although costs have no gradient there;
-    - one-hot choices, whose columns have to change together;
+    - one-hot choices and tables of candidates, whose columns have to change together;
     - constraints on integers and choices, which seldom allow a change of one of them alone;
     - equality constraints, which are satisfied by elimination here;
     - ranges of very different width, see ``is_out_of_scale``.
@@ -85,6 +85,7 @@ def needs_own_search(problem: Problem) -> bool:
     space = problem.space
     return (
         problem.is_finite
+        or space.listed is not None
         or not space.smooth
         or bool(space.blocks)
         or bool(read(space.discrete, space.inequality_constraints))
@@ -186,7 +187,7 @@ def maximum_within(
 
     def function(X: Tensor, _: Tensor) -> Tensor:
         values: Tensor = acquisition(X.unsqueeze(-2))
-        if len(excluded):
+        if len(excluded) and region.candidates is None:
             values = values.masked_fill(~is_untried(X, excluded), -torch.inf)
         return values
 

@@ -113,6 +113,7 @@ class Simulation:
             optional(nonnegative_number)(trial.reported_cost, f"the cost of trials[{index}]")
             self._check_row(trial.parameters, f"the parameters of trials[{index}]", is_whole=True)
             self._check_row(trial.realized, f"the realised inputs of trials[{index}]")
+        self.space = self.method.traits.restricted(self.space)
         options = self.method.model(self.hyperparameters)
         self.method = self.method.configured_for(options)
         self.constraints = merged(self.constraints)

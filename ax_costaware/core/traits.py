@@ -6,7 +6,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from ax_costaware.costs import ControlSet
+from ax_costaware.space.candidates import Candidates, Descriptors
 from ax_costaware.space.parameters import Parameter, Row
+from ax_costaware.space.space import Space
 
 CONTROL_SET = "control_set"
 """Name of the string choice parameter for the control set of a trial."""
@@ -63,6 +65,12 @@ class Traits:
     hidden: tuple[str, ...] = ()
     """Names of parameters that are no input of the model."""
 
+    candidates: Candidates | None = None
+    """Table of the only possible trials; None if all combinations are."""
+
+    descriptors: tuple[Descriptors, ...] = ()
+    """Descriptors of choices, which the model sees in place of their values."""
+
     latent: Mapping[str, Parameter] = field(default_factory=dict)
     """Parameters of the latent points to deploy, by name; empty if trials are deployed."""
 
@@ -86,6 +94,14 @@ class Traits:
 
     warnings: tuple[str, ...] = ()
     """Warnings about the settings, as sentences."""
+
+    def restricted(self, space: Space) -> Space:
+        """Return the space of an experiment with the candidates and descriptors of the method.
+
+        Raises:
+            InputError: If they do not fit its parameters.
+        """
+        return space.restricted(self.candidates, self.descriptors)
 
     def progress_parameter(self, ranges: Collection[str]) -> str | None:
         """Return the parameter that is the step of learning curves, or None to ignore curves.

@@ -19,6 +19,7 @@ from ax_costaware.argument_checks import plain_value, positive_number
 from ax_costaware.costs.cost import Cost, SumCost, TableCost
 from ax_costaware.costs.cost_model import ANY_TRIAL, TrialContext, checked_log
 from ax_costaware.exceptions import InputError
+from ax_costaware.space.listed import ListedCosts
 from ax_costaware.space.parameters import Choice, Row, Value
 from ax_costaware.space.space import Space
 
@@ -104,9 +105,19 @@ class DeclaredCost:
             return tuple(self._part(term, partial(part_of, term)) for term in cost.terms)
         if isinstance(cost, Cost):
             return (self._part(cost, partial(cost_of, cost)),)
+        if isinstance(cost, ListedCosts) and self.space.listed is not None:
+            return (partial(self._of_listed, cost),)
         if callable(cost):
             return (_row_by_row(partial(cost_of, cost), self.space),)
         return (lambda X: X.new_full(X.shape[:-1], cost),)
+
+    def _of_listed(self, cost: ListedCosts, X: Tensor) -> Tensor:
+        """Return the costs of the rows of the table at points, or nearest to them."""
+        rows, space = self.space.listed, self.space
+        assert rows is not None
+        found = rows.index(X.reshape(-1, X.shape[-1]), space.bounds[1] - space.bounds[0])
+        costs = X.new_tensor(cost.candidates.costs)[rows.positions[found]].reshape(X.shape[:-1])
+        return costs + 0.0 * X.sum(dim=-1)  # a gradient of zero, and not no gradient
 
     def _part(self, cost: Cost, cost_at: Callable[[Row], float]) -> Callable[[Tensor], Tensor]:
         """Return a value object, or a term of a sum, as a function of points."""

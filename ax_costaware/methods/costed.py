@@ -50,7 +50,7 @@ class CostedMethod(Method):
       ``ProductCost({"epochs": 1, "width": 2}, scale=0.1)`` or ``TableCost("machine", {...})``, or a
       sum of these;
     - the name of a metric in which the cost of each trial is reported, from which it is learned
-      (``complete_trial(..., cost=...)`` reports it);
+      (``complete_trial(..., cost=...)`` reports it), or of the cost column of ``candidates``;
     - a function from a parameterization to a number, with which the experiment cannot be stored;
     - a ``SwitchingCost`` on top of one of these.
     """

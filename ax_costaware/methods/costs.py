@@ -37,6 +37,9 @@ _ROUNDING = 1e-6
 _MOST_CORNERS = 1024
 """Most corners of the space at which a user's own cost or conditional is checked."""
 
+_MOST_LISTED = 64
+"""Most rows of a table at which a user's own cost is checked, besides the one at the center."""
+
 MOST_VALUES = 256
 """Most values of an integer parameter for a table; with more it is searched as a real number."""
 
@@ -188,11 +191,16 @@ def _check_own(problem: Problem, cost: Cost, own: Sequence[Cost]) -> None:
 def center_and_corners(problem: Problem, names: Iterable[str] | None = None) -> Iterator[Row]:
     """Yield the center of a space and its corners, or a sample of them, if they are valid.
 
+    Of a table, yield a sample of rows.
+
     Args:
         problem: The experiment.
         names: Parameters that vary between corners; the others have their middle values. None: all.
     """
     space = problem.space
+    if space.listed is not None:
+        yield from space.sobol_rows(min(len(space.listed), _MOST_LISTED))
+        return
     among = space.columns.keys() if names is None else {*names}
     ends = {n: _ends(column.parameter) for n, column in space.columns.items() if n in among}
     found: Iterable[Sequence[Value]] = product(*ends.values())

@@ -103,8 +103,12 @@ class MultiFidelity(PricedMethod):
         )
 
     def check(self, problem: Problem) -> None:
-        """Refuse an experiment in which a fidelity is missing, fixed or constrained."""
+        """Refuse an experiment in which a fidelity is missing, fixed or constrained.
+
+        Also refuse a table in which some inputs have no row at the target.
+        """
         self._check_target(problem.space)
+        self._check_candidates()
         super().check(problem)
 
     def check_outcomes(self, problem: Problem) -> None:
@@ -142,6 +146,18 @@ class MultiFidelity(PricedMethod):
                 f"resumes=True with target={dict(self.target)!r}: expected one fidelity that is a "
                 "number, with a range, to go on in."
             )
+
+    def _check_candidates(self) -> None:
+        candidates = self.candidates
+        if candidates is None or self.target.keys().isdisjoint(candidates.names):
+            return
+        target = {name: value for name, value in self.target.items() if name in candidates.names}
+        for i in range(len(candidates)):
+            if candidates.find({**candidates.row(i), **target}) is None:
+                raise InputError(
+                    f"candidates has {candidates.row(i)} in row {i}, and no row at the target "
+                    f"{target} with these inputs: expected one, so that they can be deployed."
+                )
 
     @property
     def trial_costs(self) -> FidelityCosts:

@@ -7,16 +7,19 @@ per unit of cost, or a ``StandardizedPrice``.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self, cast
 
 from ax_costaware.argument_checks import (
     check_fields,
+    instance_of,
     number_where,
     one_of,
     positive_number,
     positive_number_or_none,
+    sequence_of,
 )
 from ax_costaware.core.account import ledger_of
 from ax_costaware.core.history import PastTrial
@@ -25,6 +28,8 @@ from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.core.switching import kept_settings
 from ax_costaware.core.traits import Traits
 from ax_costaware.methods.costed import CostArgument, CostedMethod, DeclaredOrLearned
+from ax_costaware.space.candidates import Candidates, Descriptors
+from ax_costaware.space.listed import ListedCosts
 from ax_costaware.space.parameters import Row
 
 _DRAWS = 32
@@ -79,12 +84,25 @@ class PricedMethod(CostedMethod):
     learned costs are considered from the first report on. Once the design has spent its share, and
     has three outcomes, the model decides."""
 
+    candidates: Candidates | None = None
+    """The only possible trials, as a table. None: all combinations within the constraints."""
+
+    descriptors: Sequence[Descriptors] = ()
+    """Numbers that describe the values of a choice, which the model sees in their place. A table
+    ``candidates`` may have descriptors of its own."""
+
     learn_failures: bool | Literal["abandoned"] = False
     """Learn the probability of failure as an additional constraint, from failed trials, or with
     ``"abandoned"`` also from abandoned ones. False: a decision near a failed trial is made again
     with a model that assigns that point at most the median outcome."""
 
     def __post_init__(self) -> None:
+        kind = Candidates | None
+        instance_of(self.candidates, "candidates", kind, "a Candidates, or None")
+        found = sequence_of(self.descriptors, "descriptors", "a sequence of Descriptors")
+        for each in found:
+            instance_of(each, "descriptors", Descriptors, "a sequence of Descriptors")
+        object.__setattr__(self, "descriptors", found)
         one_of(self.learn_failures, "learn_failures", (False, True, "abandoned"))
         check_fields(self, lmbda=_price_or_none, initial_share=_share_or_none)
         super().__post_init__()
@@ -92,7 +110,13 @@ class PricedMethod(CostedMethod):
     @property
     def traits(self) -> Traits:
         """Outliers are clipped early, and outcome constraints are supported."""
-        return replace(super().traits, winsorize_iqr=1.5, refuses_constraints=None)
+        return replace(
+            super().traits,
+            winsorize_iqr=1.5,
+            refuses_constraints=None,
+            candidates=self.candidates,
+            descriptors=tuple(self.descriptors),
+        )
 
     @property
     def trial_costs(self) -> PricedCosts:
@@ -165,7 +189,26 @@ class PricedMethod(CostedMethod):
 
 @dataclass(frozen=True)
 class PricedCosts(DeclaredOrLearned):
-    """Costs of which the largest one is known from past charges, too."""
+    """Costs that may be those of a table, and of which the largest is known from past charges."""
+
+    method: PricedMethod
+    """The method."""
+
+    @classmethod
+    def of(cls, method: CostedMethod) -> Self:
+        """Return the costs by the argument ``cost`` of a method, or by its table."""
+        found = super().of(method)
+        candidates = cast(PricedMethod, method).candidates
+        if candidates is None or found.metric is None or found.metric != candidates.cost:
+            return found
+        return replace(found, declared=ListedCosts(candidates), metric=None)
+
+    def at(self, parameters: Row) -> float | None:
+        """Return the declared cost of a trial; None if it is learned, or in no row of the table."""
+        listed = self.declared.candidates if isinstance(self.declared, ListedCosts) else None
+        if listed is not None and listed.find(parameters) is None:
+            return None
+        return super().at(parameters)
 
     def largest(self, problem: Problem) -> float | None:
         """Return the largest charge so far or, for declared costs, over the space."""

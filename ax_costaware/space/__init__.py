@@ -1,6 +1,7 @@
 """Search spaces: parameters in raw units, as columns of a model, and back."""
 
+from ax_costaware.space.candidates import Candidates, Descriptors
 from ax_costaware.space.parameters import Choice, Fixed, Range
 from ax_costaware.space.space import Space
 
-__all__ = ["Choice", "Fixed", "Range", "Space"]
+__all__ = ["Candidates", "Choice", "Descriptors", "Fixed", "Range", "Space"]

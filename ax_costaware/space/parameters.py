@@ -212,6 +212,9 @@ class Choice:
     is_ranked: bool = False
     """True if values are not numbers but have an order, and the model sees their positions."""
 
+    descriptors: tuple[tuple[float, ...], ...] | None = None
+    """Numbers that the model sees in place of each value; None for none."""
+
     def __post_init__(self) -> None:
         nonempty_string(self.name, "name", "a string")
         found = tuple(plain_value(v) for v in self.values)
@@ -235,6 +238,11 @@ class Choice:
         return _kind(self.values[0]) is float
 
     @property
+    def is_one_hot(self) -> bool:
+        """True if the model has a column for every value."""
+        return not (self.is_ordered or self.is_ranked) and self.descriptors is None
+
+    @property
     def grid(self) -> tuple[float, ...]:
         """Values as numbers: themselves if they are ordered, else their positions."""
         if self.is_ordered:
@@ -253,11 +261,16 @@ class Choice:
 
     @cached_property
     def codes(self) -> Tensor:
-        """Columns of the model for each value, ``m x k``: a number if ordered, else one-hot."""
+        """Columns of the model for each value, ``m x k``.
+
+        They are its descriptors if it has some, a number if it is ordered, and else one-hot.
+        """
         if len(self.values) < 2:
             what = f"{self.name!r} has the values {list(self.values)}"
             raise InputError(f"{what} in a model: expected two or more, or a Fixed.")
-        if not (self.is_ordered or self.is_ranked):
+        if self.descriptors is not None:
+            return torch.tensor(self.descriptors, dtype=torch.double)
+        if self.is_one_hot:
             return torch.eye(len(self.values), dtype=torch.double)
         codes = torch.tensor(self.grid, dtype=torch.double).unsqueeze(-1)
         return codes.log10() if self.is_ordered and self.log_scale else codes
@@ -284,12 +297,20 @@ class Choice:
         Raises:
             InputError: If it is none of them.
         """
+        plain = plain_value(value)
+        position = self._positions.get((_kind(plain), plain)) if _is_hashable(plain) else None
+        if position is not None:
+            return position
         for position, known in enumerate(self.values):
             if _is_equal(known, value):
                 return position
         raise InputError(
             f"{self.name!r} has the value {value!r}: expected one of {list(self.values)}."
         )
+
+    @cached_property
+    def _positions(self) -> dict[tuple[type, Value], int]:
+        return {(_kind(value), value): i for i, value in enumerate(self.values)}
 
 
 @dataclass(frozen=True)
@@ -318,6 +339,10 @@ Parameter: TypeAlias = Range | Choice | Fixed
 
 def _kind(value: object) -> type:
     return bool if isinstance(value, bool) else str if isinstance(value, str) else float
+
+
+def _is_hashable(value: object) -> bool:
+    return isinstance(value, str | bool | Real)
 
 
 def _is_equal(known: object, value: Any) -> bool:
@@ -388,21 +413,21 @@ class Column:
     """The parameter."""
 
     indices: tuple[int, ...]
-    """Indices of its columns; several if it is one-hot encoded."""
+    """Indices of its columns; several if it is one-hot encoded or has descriptors."""
 
     def weights(self, X: Tensor) -> Tensor:
         """Return the weights of a choice's values at points ``... x d``: ``... x m``, sum one.
 
         In a one-hot block they are proportional to its columns, so that a cost by value is smooth
-        between the corners. An ordered choice has weight one at the nearest value.
+        between the corners. Any other choice has weight one at the nearest value.
         """
         assert isinstance(self.parameter, Choice)
         codes, block = self.parameter.codes.to(X), X[..., list(self.indices)]
-        if len(self.indices) > 1:
+        if self.parameter.is_one_hot:
             parts = block.clamp_min(0.0) @ codes.T + _MIN_WEIGHT
             shares: Tensor = parts / parts.sum(dim=-1, keepdim=True)
             return shares
-        nearest = (block - codes.flatten()).abs().argmin(dim=-1)
+        nearest = (block.unsqueeze(-2) - codes).square().sum(dim=-1).argmin(dim=-1)
         return torch.nn.functional.one_hot(nearest, len(codes)).to(X)
 
     def raw(self, X: Tensor) -> Tensor:
@@ -410,7 +435,7 @@ class Column:
         parameter, first = self.parameter, X[..., self.indices[0]]
         if isinstance(parameter, Range):
             return parameter.raw(first)
-        if len(self.indices) > 1:
+        if parameter.is_one_hot or parameter.descriptors is not None:
             return self.weights(X) @ X.new_tensor([float(str(v)) for v in parameter.values])
         return torch.pow(10.0, first) if parameter.log_scale else first
 

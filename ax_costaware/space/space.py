@@ -2,8 +2,9 @@
 
 - A range is one column: the raw value, its base-10 logarithm, or its logit.
 - A choice with an order is one column: the value, or its position.
-- Another choice is one-hot, with a column per value.
+- Another choice is one-hot, with a column per value, or has a column per descriptor.
 - A fixed parameter has no column.
+- A table of candidates ties parameters together: they jointly take one of its rows.
 
 A ``Space`` encodes parameterizations, decodes points (differentiably for numeric parameters), and
 draws valid points.
@@ -24,8 +25,10 @@ from torch.quasirandom import SobolEngine
 
 from ax_costaware.argument_checks import distinct, one_of
 from ax_costaware.exceptions import InputError
+from ax_costaware.space.candidates import Candidates, Descriptors
 from ax_costaware.space.discrete import Discrete, combinations, exchanges, read
 from ax_costaware.space.elimination import Elimination
+from ax_costaware.space.listed import Listed
 from ax_costaware.space.parameter_constraints import (
     ROUNDING,
     WeightedSum,
@@ -61,6 +64,12 @@ _MAX_MOVED = 6
 _EQUALITY_ROUNDING = 0.01
 """Relative tolerance of equality constraints on realized inputs, such as rounded percentages."""
 
+_NUM_NEAREST = 16
+"""Number of rows of a table that are neighbors of a row."""
+
+_SAME_VALUE = 1e-9
+"""Tolerance of a fixed value of a row of a table, relative to the width of its column."""
+
 _MAX_COMBINATIONS = 2**14
 """Sample size of the feasible values of constrained integers and choices."""
 
@@ -89,6 +98,9 @@ class Space:
 
     equalities: tuple[WeightedSum, ...] = ()
     """Equality constraints ``sum == value``: weights of raw values by name, and the value."""
+
+    listed: Listed | None = field(default=None, compare=False)
+    """Rows of a table that some parameters jointly take; None without a table."""
 
     @staticmethod
     def of(
@@ -124,6 +136,9 @@ class Space:
                 ends = bounds.new_tensor([[p.to_column(p.lower)], [p.to_column(p.upper)]])
             else:
                 ends = torch.stack(p.codes.aminmax(dim=0))
+                if p.descriptors is not None:
+                    # Two values differ in many descriptors, and in one number or one choice.
+                    ends = ends.mean(dim=0) + (ends - ends.mean(dim=0)) * ends.shape[-1] ** 0.5
             first = bounds.shape[-1]
             bounds = torch.cat([bounds, ends], dim=-1)
             columns[name] = Column(p, tuple(range(first, bounds.shape[-1])))
@@ -139,6 +154,53 @@ class Space:
         )
         _ = found.elimination
         return found
+
+    def restricted(
+        self, candidates: Candidates | None = None, descriptors: Sequence[Descriptors] = ()
+    ) -> Space:
+        """Return the space with a table of the only possible rows, and with descriptors.
+
+        Args:
+            candidates: The table, of some or all parameters; None for no table.
+            descriptors: Descriptors of choices, besides those of the table.
+
+        Raises:
+            InputError: If they do not fit the parameters, or equality constraints are on parameters
+                of the table.
+        """
+        space = self
+        if descriptors := (*(() if candidates is None else candidates.described), *descriptors):
+            space = self._described(descriptors).to(self.bounds.device)
+        if candidates is None:
+            return space
+        listed = Listed.of(candidates, space.parameters, space.columns)
+        for weights, _ in space.equalities:
+            if names := sorted(weights.keys() & {*candidates.names}):
+                raise InputError(
+                    f"candidates has columns of {names}, which are in an equality constraint: "
+                    "expected rows that satisfy it, and no such constraint."
+                )
+        return replace(space, listed=listed)
+
+    def _described(self, descriptors: Sequence[Descriptors]) -> Space:
+        """Return the space with choices as columns of their descriptors."""
+        declared = {**self.parameters, **self.hidden}
+        names = [each.parameter for each in descriptors]
+        distinct(names, "descriptors", "one table for each choice")
+        constrained = {n for weights, _ in (*self.sums, *self.equalities) for n in weights}
+        for each in descriptors:
+            name = each.parameter
+            parameter = self.parameters.get(name)
+            if not isinstance(parameter, Choice) or name in constrained:
+                choices = [n for n, p in self.parameters.items() if isinstance(p, Choice)]
+                raise InputError(
+                    f"descriptors has {name!r}: expected a choice without a parameter constraint, "
+                    f"one of {[n for n in choices if n not in constrained]}."
+                )
+            codes = each.codes_of(parameter.values)
+            declared[name] = replace(parameter, descriptors=codes)
+        parameters = [declared[name] for name in self.order]
+        return Space.of(parameters, self.sums, [*self.hidden], self.equalities)
 
     def to(self, device: torch.device) -> Space:
         """Return the space with its columns on a device."""
@@ -161,35 +223,72 @@ class Space:
 
     @cached_property
     def smooth(self) -> set[int]:
-        """Columns of real ranges."""
-        return {self.columns[n].indices[0] for n, p in self.ranges.items() if p.step is None}
+        """Columns of real ranges without a table."""
+        return {self.columns[n].indices[0] for n, p in self._untied.items() if p.step is None}
 
     @cached_property
     def integers(self) -> dict[int, Range]:
         """Ranges on a grid, of integers or of numbers with few digits, by their columns."""
-        return {self.columns[n].indices[0]: p for n, p in self.ranges.items() if p.step is not None}
+        return {
+            self.columns[n].indices[0]: p for n, p in self._untied.items() if p.step is not None
+        }
+
+    @cached_property
+    def _untied(self) -> dict[str, Range]:
+        """Range parameters without a table, by name."""
+        return {n: p for n, p in self.ranges.items() if n not in self._listed_names}
+
+    @cached_property
+    def _listed_names(self) -> tuple[str, ...]:
+        """Names of the parameters with a table."""
+        return () if self.listed is None else self.listed.candidates.names
+
+    @cached_property
+    def _widths(self) -> Tensor:
+        """Widths of the columns, ``d``."""
+        return self.bounds[1] - self.bounds[0]
 
     @cached_property
     def blocks(self) -> list[list[int]]:
         """Columns of each one-hot choice."""
-        return [list(c.indices) for c in self.columns.values() if len(c.indices) > 1]
+        return [
+            list(column.indices)
+            for column in self.columns.values()
+            if isinstance(column.parameter, Choice) and column.parameter.is_one_hot
+        ]
 
     @cached_property
     def discrete(self) -> Discrete:
         """Discrete blocks: columns, and the rows of values that they can take."""
-        found = {c: c.parameter.values_up_to(MOST_INTEGERS) for c in self.columns.values()}
+        columns = [c for n, c in self.columns.items() if n not in self._listed_names]
+        found = {c: c.parameter.values_up_to(MOST_INTEGERS) for c in columns}
+        rows = self.listed
         return [
-            (column.indices, self.bounds.new_tensor([column.encode(value) for value in values]))
-            for column, values in found.items()
-            if values is not None
+            *([] if rows is None else [(rows.indices, rows.points.to(self.bounds))]),
+            *(
+                (column.indices, self.bounds.new_tensor([column.encode(v) for v in values]))
+                for column, values in found.items()
+                if values is not None
+            ),
         ]
 
     def discrete_but(self, fixed: Mapping[int, float]) -> tuple[Discrete, Tensor]:
-        """Return ``discrete`` without held columns, and bounds with both ends at their values."""
+        """Return ``discrete`` without held columns, and bounds with both ends at their values.
+
+        Of a table only the rows with the held values are left.
+        """
         bounds = self.bounds.clone()
         for index, value in fixed.items():
             bounds[:, index] = value
-        return [block for block in self.discrete if fixed.keys().isdisjoint(block[0])], bounds
+        found = [block for block in self.discrete if fixed.keys().isdisjoint(block[0])]
+        rows = self._listed_at(fixed)
+        if rows is not None and not fixed.keys().isdisjoint(rows.indices):
+            found.insert(0, (rows.indices, rows.points.to(bounds)))
+        return found, bounds
+
+    def _listed_at(self, fixed: Mapping[int, float]) -> Listed | None:
+        """Return the rows of the table with given values of columns; None without a table."""
+        return None if self.listed is None else self.listed.at(fixed, _SAME_VALUE * self._widths)
 
     @property
     def constraints(self) -> list[object]:
@@ -230,6 +329,12 @@ class Space:
             InputError: If no point satisfies them.
         """
         check_room(self.parameters, self.sums, fixed)
+        if self.listed is not None:
+            rows = self._listed_at(self.columns_of(fixed))
+            if not rows:
+                raise InputError(f"no row of candidates has {dict(fixed)}: expected another value.")
+            if len(rows) < len(self.listed):
+                return replace(self, listed=rows).held_at(fixed)
         read = fixed.keys() & {name for weights, _ in self.equalities for name in weights}
         more = tuple(({n: 1.0}, float(str(fixed[n]))) for n in self.columns if n in read)
         # Sums of fixed values only were checked by check_room, and BoTorch has no tolerance.
@@ -270,13 +375,18 @@ class Space:
         """Return valid parameterizations in raw units at points ``n x d``."""
         rows: list[dict[str, Value]] = [dict(self.fixed) for _ in range(len(X))]
         for name, column in self.columns.items():
+            if name in self._listed_names:
+                continue
             for row, value in zip(rows, column.decode(X), strict=True):
                 row[name] = value
+        if self.listed is not None and len(X):
+            for row, i in zip(rows, self.listed.index(X, self._widths).tolist(), strict=True):
+                row |= self.listed.row(i)
         return [self.ordered(self._rounded_inside(row)) for row in rows]
 
     def _rounded_inside(self, row: dict[str, Value]) -> dict[str, Value]:
         """Move parameters with ``digits`` by a step if their rounding violates a constraint."""
-        names = [n for n, p in self.ranges.items() if p.digits is not None and not p.is_integer]
+        names = [n for n, p in self._untied.items() if p.digits is not None and not p.is_integer]
         names = [n for n in names if any(n in weights for weights, _ in self.sums)][:_MAX_MOVED]
         if not names or self.meets(row):
             return row
@@ -318,11 +428,18 @@ class Space:
         return [not is_far for is_far in far.any(dim=-1).tolist()]
 
     def contains(self, row: Row) -> bool:
-        """True if a parameterization has a valid value of every parameter, hidden ones too."""
-        return all(
+        """True if a parameterization has a valid value of every parameter, hidden ones too.
+
+        With a table, those of one of its rows.
+        """
+        return self._is_listed(row) and all(
             takes(parameter, row.get(name))
             for name, parameter in {**self.parameters, **self.hidden}.items()
         )
+
+    def _is_listed(self, row: Row) -> bool:
+        """True if a parameterization has the values of a row of the table, or there is none."""
+        return self.listed is None or self.listed.has(row)
 
     def lost(self, row: Row) -> list[str]:
         """Return the names of choices that no longer have the value of a parameterization."""
@@ -360,7 +477,7 @@ class Space:
         rounding: float = 0.0,
         equality_rounding: float | None = None,
     ) -> bool:
-        """True if a parameterization satisfies the constraints.
+        """True if a parameterization satisfies the constraints, and is in the table, if any.
 
         Args:
             row: The parameterization.
@@ -379,6 +496,8 @@ class Space:
         equal = [
             (*off(w, v, equality), max(1.0, abs(v))) for w, v in self.equalities if names & w.keys()
         ]
+        if not names.isdisjoint(self._listed_names) and not self._is_listed(row):
+            return False
         holds = [over <= 1e-8 + slack for over, slack in sums]
         return all(holds + [abs(over) <= 1e-8 * size + slack for over, slack, size in equal])
 
@@ -395,6 +514,8 @@ class Space:
         Yields:
             Parameterizations in declared order.
         """
+        if self.listed is not None:
+            yield from self._listed_design(seed, self.listed)
         free, engine = [column.parameter for column in self.columns.values()], self._sobol(seed)
         chance = torch.Generator().manual_seed(seed)
         while True:
@@ -417,11 +538,30 @@ class Space:
                 seed += 1
             yield from rows
 
+    def _listed_design(self, seed: int, rows: Listed) -> Iterator[dict[str, Value]]:
+        """Yield infinitely many parameterizations, with all rows of the table in turn.
+
+        The next row is the one that is nearest to a quasi-random point, of those that are left.
+        """
+        engine, left = self._sobol(seed), rows
+        while True:
+            for point in self._spread(engine.draw(_BLOCK, dtype=torch.double)).unsqueeze(1):
+                if not len(left):
+                    left = rows
+                i = int(left.nearest(point, self._widths, 1))
+                (row,) = self.decode(point)
+                yield self.ordered({**row, **left.row(i)})
+                left = left.without(i)
+
     @property
     def center(self) -> dict[str, Value]:
-        """Parameterization at the center of every parameter's range, on its scale."""
+        """Parameterization at the center of every parameter's range, on its scale.
+
+        With a table, the row that is nearest to it.
+        """
         middle = {name: column.parameter.at(0.5) for name, column in self.columns.items()}
-        return self.ordered({**self.fixed, **middle})
+        row = self.ordered({**self.fixed, **middle})
+        return row if self.listed is None else self.decode(self.encode([row]))[0]
 
     def sobol_rows(self, n: int, seed: int = 0) -> list[dict[str, Value]]:
         """Return the first ``n`` parameterizations of ``design``."""
@@ -441,6 +581,10 @@ class Space:
         """
         draws = n * (_MOST_DRAWS if self.sums or self.equalities else 1)
         X = self._spread(self._sobol(seed).draw(draws, dtype=torch.double))
+        if (rows := self._listed_at(fixed or {})) is not None:
+            if not len(rows):
+                return X[:0]
+            X[:, list(rows.indices)] = rows.spread(draws, seed).to(X)
         for index, value in (fixed or {}).items():
             X[:, index] = value
         different: Tensor = self._within(X, n, seed, fixed)[:n].unique(dim=0)
@@ -449,7 +593,8 @@ class Space:
     def neighbors(self, X: Tensor, fixed: Mapping[int, float]) -> Tensor:
         """Return feasible neighbors: one choice is changed, one integer by one, or an exchange.
 
-        For exchanges of two columns of a constraint see ``exchanges``.
+        For exchanges of two columns of a constraint see ``exchanges``. Neighbors of a row of a
+        table are the rows nearest to it.
 
         Args:
             X: ``n x d`` points.
@@ -463,9 +608,18 @@ class Space:
             X[:, index] = value
         blocks, bounds = self.discrete_but(fixed)
         found = [exchanges(X, blocks, bounds, self.inequality_constraints, fixed)]
-        for column in self.columns.values():
+        if (rows := self._listed_at(fixed)) is not None:
+            near = rows.nearest(X, self._widths, _NUM_NEAREST)
+            changed = X.repeat_interleave(near.shape[-1], dim=0)
+            changed[:, list(rows.indices)] = rows.points[near.flatten()].to(X)
+            found.append(changed)
+        for name, column in self.columns.items():
             parameter, block = column.parameter, list(column.indices)
-            if {*block} <= self.smooth or not fixed.keys().isdisjoint(block):
+            if (
+                name in self._listed_names
+                or {*block} <= self.smooth
+                or not fixed.keys().isdisjoint(block)
+            ):
                 continue
             if isinstance(parameter, Choice):
                 others = list(parameter.codes.to(X))
