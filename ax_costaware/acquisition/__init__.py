@@ -17,6 +17,7 @@ from ax_costaware.acquisition.cost_aware_analytic import (
 )
 from ax_costaware.acquisition.feasibility import Feasibility, OutcomeConstraint
 from ax_costaware.acquisition.gittins_index import expected_spend, gittins_index, lambda_for_budget
+from ax_costaware.acquisition.knowledge_gradient import LogKnowledgeGradientPerCost
 from ax_costaware.acquisition.latent_confidence import LatentUpperConfidenceBound
 from ax_costaware.acquisition.latent_optima import (
     LatentSpace,
@@ -40,6 +41,7 @@ __all__ = [
     "LatentSpace",
     "LatentUpperConfidenceBound",
     "LogExpectedImprovementPerCost",
+    "LogKnowledgeGradientPerCost",
     "LogNoisyExpectedImprovementPerCost",
     "LogTargetImprovementPerCost",
     "Optimum",

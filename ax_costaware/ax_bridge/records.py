@@ -33,6 +33,7 @@ from ax_costaware.ax_bridge.search_space import space_of
 from ax_costaware.core import PastTrial, Problem
 from ax_costaware.core.history import check_complete
 from ax_costaware.core.problem import Pending
+from ax_costaware.core.repeats import realized_repeats
 from ax_costaware.methods import Method
 from ax_costaware.methods.averages.law import joined
 from ax_costaware.space.parameters import check_fixed
@@ -45,6 +46,9 @@ EXCLUDED = "excluded"
 
 PAIRS = "pairs"
 """Key of the pairs in the record of an experiment."""
+
+REPEATS = "repeats"
+"""Key of the values of repeats, by metric, in the record of a trial."""
 
 CHARGED = "charged"
 """Key of a flag in the record of a trial: charged to the budget (the default) or not."""
@@ -240,6 +244,10 @@ def past_trials(
             # Before the end of a trial, data have its cost so far.
             cost, unit = more_precise(values[metric], cost), metric
         measured = {**recorded, **values} if trial.status.is_completed else values
+        counts = {name: len(several) for name, several in (record.get(REPEATS) or {}).items()}
+        repeats = realized_repeats(
+            method.traits.repeats, planned.parameters, counts.get((objectives or [""])[0])
+        )
         is_measured = bool(objectives) and measured.keys() >= set(objectives)
         found.append(
             replace(
@@ -249,7 +257,8 @@ def past_trials(
                 else (float(measured[objectives[0]]) if is_measured else None),
                 is_observed=index in observed,
                 was_measured=planned.record.get("objective") in recorded,
-                realized=realized.get(index, {}),
+                realized={**repeats, **realized.get(index, {})},
+                num_repeats=counts,
                 curves=curves.get(index, {}),
                 reported_cost=None if cost is None else float(cost),
                 cost_metric=None if cost is None else unit,

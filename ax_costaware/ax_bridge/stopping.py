@@ -18,26 +18,27 @@ from ax.global_stopping.strategies.base import BaseGlobalStoppingStrategy
 from ax_costaware.argument_checks import boolean, integer_at_least
 from ax_costaware.ax_bridge.checks import ax_errors, check_optimization_config
 from ax_costaware.ax_bridge.records import pending_points, problem_of
-from ax_costaware.ax_bridge.surrogates import model_of
+from ax_costaware.ax_bridge.surrogates import given_model, model_of
 from ax_costaware.ax_bridge.training_data import restore_data
 from ax_costaware.core.decision import avoiding_failures
 from ax_costaware.core.failures import BY_FAILURES
 from ax_costaware.core.loop import Loop
-from ax_costaware.core.model import FixedHyperparameters, ModelOptions
+from ax_costaware.core.model import FixedHyperparameters, GivenModel
 from ax_costaware.core.problem import Decision, Problem, Stop, decision_seed, reproducible
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.cost_aware import CostAware, Gittins, StopRule
 from ax_costaware.methods.cost_aware.assessment import Assessment, assess
-from ax_costaware.methods.cost_aware.rules import GittinsStop
+from ax_costaware.methods.cost_aware.rules import GittinsStop, ImprovementPerCostStop
 from ax_costaware.methods.costed import CostArgument, NothingToLearnFrom
 from ax_costaware.methods.priced import StandardizedPrice
 
 
 @ax_errors()
-def assess_experiment(experiment: Experiment, method: CostAware, model: ModelOptions) -> Assessment:
+def assess_experiment(experiment: Experiment, method: CostAware, given: GivenModel) -> Assessment:
     """Return the present decision of the Gittins method.
 
-    A method without a stopping rule is assessed by ``GittinsStop``.
+    A method without a stopping rule is assessed by ``GittinsStop``; one that weighs noise by
+    ``ImprovementPerCostStop``.
 
     Raises:
         DataRequiredError: If no trial has an observation, or none a cost where costs are learned.
@@ -47,7 +48,8 @@ def assess_experiment(experiment: Experiment, method: CostAware, model: ModelOpt
     check_optimization_config(experiment.optimization_config)
     restore_data(experiment)
     pending = pending_points(experiment, extract_pending_observations(experiment) or {})
-    loop = Loop(method, model)
+    loop = Loop(method, given)
+    rule = ImprovementPerCostStop() if method.weighs_noise else GittinsStop()
     problem = loop.prepared(problem_of(experiment, method, pending))
     if not problem.measured:
         raise DataRequiredError("no trial has an outcome yet.")
@@ -55,7 +57,7 @@ def assess_experiment(experiment: Experiment, method: CostAware, model: ModelOpt
     found: list[Assessment] = []
 
     def decide(problem: Problem) -> Decision | Stop:
-        found.append(assess(method, problem, method.stop_rule or GittinsStop()))
+        found.append(assess(method, problem, method.stop_rule or rule))
         return found[-1].decision_or_stop
 
     try:
@@ -145,8 +147,7 @@ class GittinsStoppingStrategy(BaseGlobalStoppingStrategy):
         boolean(self.inactive_when_pending_trials, "inactive_when_pending_trials")
         super().__init__(self.min_trials, self.inactive_when_pending_trials)
         method = method_to_check(self.cost, self.lmbda, self.budget, self.rule, seed=self.seed)
-        self._model = model_of(method, self.surrogate_spec)
-        self._method = method.configured_for(self._model)
+        self._method = method.configured_for(model_of(method, self.surrogate_spec))
         self._last: tuple[str, tuple[bool, str]] | None = None
 
     def _should_stop_optimization(self, experiment: Experiment, **kwargs: Any) -> tuple[bool, str]:
@@ -155,7 +156,9 @@ class GittinsStoppingStrategy(BaseGlobalStoppingStrategy):
         seen = f"{trials}{experiment.lookup_data().df.to_json()}"
         if self._last is None or self._last[0] != seen:
             try:
-                found = assess_experiment(experiment, self._method, self._model)
+                found = assess_experiment(
+                    experiment, self._method, given_model(self.surrogate_spec)
+                )
                 answer = found.stop, found.stop_message() if found.stop else found.reason
             except DataRequiredError as error:
                 answer = False, str(error)

@@ -58,6 +58,9 @@ class PastTrial:
     errors: Mapping[str, float] = field(default_factory=dict)
     """Known standard errors of outcomes, by metric."""
 
+    num_repeats: Mapping[str, int] = field(default_factory=dict)
+    """Number of repeats whose mean is the outcome, by metric, where their values were reported."""
+
     curves: Mapping[str, Mapping[float, tuple[float, float | None]]] = field(default_factory=dict)
     """Learning curves: mean and standard error (None: unknown) by metric and step."""
 

@@ -38,6 +38,7 @@ from ax_costaware.core.problem import (
     reproducible,
 )
 from ax_costaware.exceptions import InputError
+from ax_costaware.models.noise_variance import smoothed_variances
 from ax_costaware.models.outcome_scale import OutcomeScale
 from ax_costaware.space.parameters import Value
 
@@ -88,6 +89,7 @@ class Loop:
                 )
                 for bound in problem.constraints
             ),
+            repeats=self.method.traits.repeats,
             fit=fit,
             find_scale=find_scale,
             maximize=lambda *args: maximize(made, *args),
@@ -211,10 +213,11 @@ class Loop:
         indices = [trial.index for trial in trials]
         points = [p for p in curve_points(method, problem, name) if p.trial_index in indices]
         variances = _variances([trial.errors.get(name) for trial in trials], points)
+        counts = [trial.num_repeats.get(name, 1) for trial in trials] + [1] * len(points)
         values += [point.mean for point in points]
         rows = [trial.inputs for trial in trials] + [point.inputs for point in points]
         bounds = problem.space.bounds
-        key = (rows, values, variances, options.key, bounds.tolist(), problem.minimize)
+        key = (rows, values, variances, counts, options.key, bounds.tolist(), problem.minimize)
         if metric not in self._fitted or self._fitted[metric][0] != key:
             indices += [point.trial_index for point in points]
             X = method.model_points(problem, rows, indices)
@@ -226,6 +229,8 @@ class Loop:
             scale = options.scale_of(Y, metric is None and problem.minimize)
             Yvar = None if variances is None else X.new_tensor(variances) / scale.unit**2
             with reproducible(method.seed):
+                if Yvar is not None and method.traits.repeats is None:
+                    Yvar = smoothed_variances(X, Yvar, X.new_tensor(counts), bounds)
                 options = options.within(problem.space).on(scale)
                 made = options.fitted(X, scale.to_model(Y), bounds, Yvar)
             self._fitted[metric] = key, scale, made

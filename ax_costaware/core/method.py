@@ -402,6 +402,6 @@ class Method(Budgeted, ABC):
 
 def origin_of(problem: Problem, row: Mapping[str, Any]) -> str:
     """Return the origin of a trial of the initial design, as a phrase."""
-    if row == problem.center:
+    if all(row[n] == x or n == problem.repeats for n, x in problem.center.items()):
         return "it is the center of the search space"
     return "its values are quasi-random"

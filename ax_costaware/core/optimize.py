@@ -219,9 +219,12 @@ def _excluded_points(problem: Problem) -> Tensor:
         return tried[:0]
     if len({trial.outcome for trial in problem.observed}) < 2:
         return tried
+    failed = problem.space.encode([trial.parameters for trial in problem.failed])
+    if problem.repeats is not None:
+        return failed
     if not problem.is_exhausted or not has_much_noise(problem):
         return tried
     every = all_points(problem.space, problem.held)
     if every is not None and len(untried(every.to(tried), tried)):  # as realized
         return tried
-    return problem.space.encode([trial.parameters for trial in problem.failed])
+    return failed

@@ -124,6 +124,10 @@ class Problem:
     num_attached: int = 0
     """Number of trials with data that the strategy did not generate. They count as initial."""
 
+    repeats: str | None = None
+    """Parameter that counts repeats, with which a trial may be at inputs that were tried; or
+    None."""
+
     pairs: Pairs = field(default_factory=dict)
     """Pairs that were observed during the experiment."""
 

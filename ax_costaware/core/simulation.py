@@ -31,6 +31,11 @@ from ax_costaware.core.loop import Loop
 from ax_costaware.core.method import Method
 from ax_costaware.core.model import FixedHyperparameters, ModelOptions
 from ax_costaware.core.problem import Best, Decision, Pending, Problem, Stop
+from ax_costaware.core.repeats import (
+    mean_and_error,
+    realized_repeats,
+    repeated_values,
+)
 from ax_costaware.exceptions import InputError
 from ax_costaware.space.parameters import Choice, Range, Row, Value, check_fixed
 from ax_costaware.space.space import Space
@@ -56,6 +61,9 @@ class Outcome(NamedTuple):
 
     curve: Mapping[float, float] | None = None
     """Learning curve: the objective by step, the last one at the end of the trial."""
+
+    repeats: Sequence[float] | None = None
+    """Values of the objective in the repeats of the trial, instead of ``value``."""
 
 
 @dataclass
@@ -194,7 +202,11 @@ class Simulation:
         instance_of(outcome, "outcome", Outcome, "an Outcome, such as Outcome(0.5)")
         self._check_row(decision.parameters, "parameters", is_whole=True)
         metric = self.method.trial_costs.metric
-        optional(number_with_square)(outcome.value, "value")
+        mean, error, count = outcome.value, None, None
+        if outcome.repeats is not None:
+            values = repeated_values(outcome.repeats, "repeats")
+            (mean, error), count = mean_and_error(values), len(values)
+        optional(number_with_square)(mean, "value")
         optional(nonnegative_number if metric is None else positive_number)(outcome.cost, "cost")
         for name in ("realized", "metrics", "curve"):
             instance_of(getattr(outcome, name), name, Mapping | None, "a mapping, or None")
@@ -215,11 +227,16 @@ class Simulation:
             index=len(self.trials) if index is None else index,
             parameters=decision.parameters,
             status="FAILED" if outcome.failed else "COMPLETED",
-            outcome=outcome.value,
-            is_observed=outcome.value is not None and not outcome.failed,
-            realized=outcome.realized or {},
+            outcome=mean,
+            is_observed=mean is not None and not outcome.failed,
+            realized={
+                **realized_repeats(self.method.traits.repeats, decision.parameters, count),
+                **(outcome.realized or {}),
+            },
             reported_cost=outcome.cost,
             metrics=measured,
+            errors={} if error is None else {"objective": error},
+            num_repeats={} if count is None else {"objective": count},
             curves={"objective": {s: (y, None) for s, y in (outcome.curve or {}).items()}},
             record=record_of(self.method, self.problem(), decision)
             if index is None

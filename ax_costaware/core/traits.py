@@ -59,6 +59,10 @@ class Traits:
     repeats_design: bool = False
     """True if the quasi-random design may repeat points of a space without real parameters."""
 
+    repeats: str | None = None
+    """Parameter that counts the repeats of a trial, whose mean is its outcome; None for one
+    measurement each. A trial may then be at inputs that were tried."""
+
     control_sets: tuple[ControlSet, ...] = ()
     """The control sets to choose from; none if a trial sets every parameter."""
 

@@ -18,7 +18,9 @@ from ax_costaware.models.kernels import IndependentKernel, SeparableKernel
 from ax_costaware.models.latent_paths import LatentPaths
 from ax_costaware.models.log_normal_cost import CostKind, LogNormalCostModel
 from ax_costaware.models.matern_gp import MaternGP
+from ax_costaware.models.noise_variance import NoiseVariance
 from ax_costaware.models.posterior import ExactPosterior, FunctionalPosterior
+from ax_costaware.models.repeats_gp import RepeatsGP
 from ax_costaware.models.time_varying_gp import ForgettingKernel, TimeVaryingGP
 
 __all__ = [
@@ -43,6 +45,8 @@ __all__ = [
     "LatentPaths",
     "LogNormalCostModel",
     "MaternGP",
+    "NoiseVariance",
+    "RepeatsGP",
     "SeparableKernel",
     "TimeVaryingGP",
     "expectation_posterior",

@@ -29,6 +29,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ax_costaware.models.kernels import correlation, is_matern, matern, squared_exponential
+from ax_costaware.models.repeats_likelihood import RepeatsLikelihood
 
 
 class DenseMarginalLogLikelihood(ExactMarginalLogLikelihood):  # type: ignore[misc]
@@ -67,7 +68,7 @@ class DenseMarginalLogLikelihood(ExactMarginalLogLikelihood):  # type: ignore[mi
         model, likelihood = self.model, self.likelihood
         transform = getattr(model, "input_transform", None)
         if (
-            type(likelihood) not in (GaussianLikelihood, FixedNoiseGaussianLikelihood)
+            type(likelihood) not in _LIKELIHOODS
             or model.train_targets.ndim != 1
             or len(model.train_inputs) != 1
             or len(model.covar_module.batch_shape) > 0
@@ -80,11 +81,16 @@ class DenseMarginalLogLikelihood(ExactMarginalLogLikelihood):  # type: ignore[mi
             with torch.no_grad():
                 X = model.transform_inputs(X)
         targets = model.train_targets
+        factor: Tensor | float = 1.0
+        if isinstance(likelihood, RepeatsLikelihood):
+            with torch.no_grad():
+                factor = likelihood.factor(X)
         priors = _Priors(model)
 
         def loss(**kwargs: Any) -> Tensor:
             covariance = dense_covariance(model.covar_module, X)
-            covariance = covariance + torch.diag_embed(likelihood.noise.expand(targets.shape))
+            noise = factor * likelihood.noise.expand(targets.shape)
+            covariance = covariance + torch.diag_embed(noise)
             residuals = targets - model.mean_module(X)
             total: Tensor = _LogDensity.apply(  # type: ignore[no-untyped-call]
                 covariance, residuals
@@ -93,6 +99,8 @@ class DenseMarginalLogLikelihood(ExactMarginalLogLikelihood):  # type: ignore[mi
 
         return loss
 
+
+_LIKELIHOODS = (GaussianLikelihood, FixedNoiseGaussianLikelihood, RepeatsLikelihood)
 
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 

@@ -41,6 +41,7 @@ from torch import Tensor
 
 from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.models.kernels import FixedKernel, SeparableKernel
+from ax_costaware.models.repeats_likelihood import noise_at
 
 _LEAST_VARIANCE = 1e-12
 """Lower limit of variances, relative to the prior variance, so that the square root has a finite
@@ -166,7 +167,7 @@ class GPFactor:
             posterior = cls(
                 X=X,
                 y=model.train_targets - means,
-                noise=model.likelihood.noise.detach().expand(X.shape[0]),
+                noise=noise_at(model.likelihood, X).detach(),
                 kernel=kernel,
                 separable=separable,
                 prior_mean=mean,

@@ -21,13 +21,17 @@ from typing import Any, TypeAlias
 
 from ax.core.types import TParamValue
 
+from ax_costaware.core.repeats import is_repeated
 from ax_costaware.session.reported import RawData
 
 TrialFunction: TypeAlias = Callable[[dict[str, Any]], Any]
 """Function of a trial's parameters that returns its outcome; see ``run_function``."""
 
+_REPEATS = "values of repeats"
+"""Key of the plain form of a list, whose JSON is otherwise that of ``(mean, sem)``."""
+
 EXPECTED = (
-    "expected a number, (mean, sem), a mapping from metric to either, or an "
+    "expected a number, (mean, sem), a list of repeats, a mapping from metric to these, or an "
     "ax_costaware.TrialResult"
 )
 
@@ -37,8 +41,8 @@ class TrialResult:
     """Outcome of a trial; the fields have the meaning of the arguments of ``complete_trial``."""
 
     raw_data: RawData | None = None
-    """Value of the objective, ``(mean, sem)``, or a mapping from metric to either. None: nothing
-    was measured."""
+    """Value of the objective, ``(mean, sem)``, a list of the values of its repeats, or a mapping
+    from metric to one of these. None: nothing was measured."""
 
     realized: Mapping[str, Any] | None = None
     """Realized value of each uncontrolled parameter, in its own unit."""
@@ -142,8 +146,9 @@ def plain_result(outcome: Any) -> dict[str, Any]:
     the experiment is known.
 
     Args:
-        outcome: A number, ``(mean, sem)``, a mapping from metric to either, or a ``TrialResult``.
-            Scalars of numpy and torch count as numbers. None: the function returned nothing.
+        outcome: A number, ``(mean, sem)``, a list or array of repeats, a mapping from metric to
+            one of these, or a ``TrialResult``. Scalars of numpy and torch count as numbers. None:
+            the function returned nothing.
 
     Returns:
         ``raw_data``, ``realized``, ``cost``, and ``returned``: False for None.
@@ -159,7 +164,7 @@ def plain_result(outcome: Any) -> dict[str, Any]:
         )
     return {
         "returned": outcome is not None,
-        "raw_data": _plain(result.raw_data, "its outcome"),
+        "raw_data": _plain_outcome(result.raw_data, "its outcome"),
         "realized": _plain(result.realized, "realized"),
         "cost": _plain(result.cost, "cost"),
     }
@@ -168,7 +173,7 @@ def plain_result(outcome: Any) -> dict[str, Any]:
 def read_result(plain: Mapping[str, Any]) -> TrialResult:
     """Return the ``TrialResult`` from the data of ``plain_result``."""
     raw_data = plain["raw_data"]
-    if isinstance(raw_data, Mapping):
+    if isinstance(raw_data, Mapping) and _REPEATS not in raw_data:
         raw_data = {metric: _measurement(value) for metric, value in raw_data.items()}
     else:
         raw_data = _measurement(raw_data)
@@ -191,7 +196,19 @@ def _numbers_of(refused: Any) -> dict[str, Any]:
 
 
 def _measurement(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return list(value[_REPEATS])
     return tuple(value) if isinstance(value, list) else value
+
+
+def _plain_outcome(value: Any, what: str) -> Any:
+    """Return ``_plain`` of an outcome, with the values of repeats under ``_REPEATS``."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain_outcome(one, f"{what}[{name!r}]") for name, one in value.items()}
+    if not is_repeated(value):
+        return _plain(value, what)
+    values = value if isinstance(value, list) else value.tolist()
+    return {_REPEATS: [_plain(part, what) for part in values]}
 
 
 def _plain(value: Any, what: str) -> Any:

@@ -28,6 +28,7 @@ from ax_costaware.ax_bridge.log import log_spending
 from ax_costaware.ax_bridge.records import (
     EXCLUDED,
     RECORD,
+    REPEATS,
     objective_metrics,
     outcome_record,
     planned_trial,
@@ -51,7 +52,7 @@ from ax_costaware.session.reported import (
 
 logger = get_logger(__name__)
 
-_REPORTED = ("realized", "outcomes", "cost", "cost_metric")
+_REPORTED = ("realized", "outcomes", "cost", "cost_metric", REPEATS)
 
 
 @holding_lock
@@ -73,8 +74,11 @@ def complete_trial(
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
         trial_index: Index of a running trial.
-        raw_data: The objective's value, ``(mean, sem)``, or a mapping from metric to either. An
-            unknown ``sem`` is inferred by the model. None: nothing was measured, and the trial is
+        raw_data: The objective's value, ``(mean, sem)``, a list or array of the values of its
+            repeats, or a mapping from metric to one of these. An unknown ``sem`` is inferred by the
+            model. The mean of repeats and its standard error become Ax's data, and the values stay
+            in the trial's record; their spread tells the model how the noise differs between
+            inputs. None: nothing was measured, and the trial is
             completed without data. With costly feedback that is a skipped measurement, which is
             free. Any other strategy charges the trial, unless ``cost=0``. A mapping may lack the
             objective. It may hold the cost, under the metric from which the strategy learns costs.

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, TypeAlias
 
+import numpy.typing as npt
 from ax.core.base_trial import BaseTrial
 from ax.core.experiment import Experiment
 from ax.core.types import TParamValue
@@ -29,6 +30,7 @@ from ax_costaware.argument_checks import (
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.client import Outcomes, Session
 from ax_costaware.ax_bridge.records import (
+    REPEATS,
     objective_metrics,
     past_trials,
     planned_trial,
@@ -37,13 +39,15 @@ from ax_costaware.ax_bridge.records import (
 )
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.method import Method
+from ax_costaware.core.repeats import is_repeated, mean_and_error, repeated_values
 from ax_costaware.core.switching import switching_costs
 from ax_costaware.costs import ControlSet
 from ax_costaware.exceptions import InputError
 from ax_costaware.session.realized import read_realized, read_value
 
-Measurement: TypeAlias = float | tuple[float, float | None]
-"""Mean, or mean with its standard error (None: unknown, to be inferred by the model)."""
+Measurement: TypeAlias = float | tuple[float, float | None] | list[float] | npt.NDArray[Any]
+"""Mean, mean with its standard error (None: unknown, to be inferred by the model), or values of
+repeats."""
 
 RawData: TypeAlias = Measurement | Mapping[str, Measurement]
 """Measurement of the objective, or one per metric."""
@@ -91,7 +95,8 @@ def completion_record(
 
     Returns:
         ``realized``, by parameter; ``outcomes``, by metric the mean and its standard error (None if
-        unknown); and ``cost``, where it is known, with the ``cost_metric`` that it is learned from.
+        unknown); ``cost``, where it is known, with the ``cost_metric`` that it is learned from; and
+        ``repeats``, by metric the values of those that were reported.
 
     Raises:
         UserInputError: As of ``complete_trial``.
@@ -100,7 +105,10 @@ def completion_record(
     values = read_realized(realized, trial.experiment.search_space, terms.controlled)
     paid = read_cost(cost, outcomes, terms.cost_metric)
     check_cost_of_trial(paid, trial.index, terms)
-    return record_of(values, outcomes, paid, terms.cost_metric)
+    record = record_of(values, outcomes, paid, terms.cost_metric)
+    if several := _repeats(raw_data, trial.experiment):
+        record[REPEATS] = several
+    return record
 
 
 def check_inputs(trial: BaseTrial, method: Method, record: Mapping[str, Any]) -> None:
@@ -239,12 +247,28 @@ def read_outcomes(
     }
 
 
+def _repeats(raw_data: Any, experiment: Experiment) -> dict[str, list[float]]:
+    """Return the values of repeats by metric, after ``read_outcomes`` has checked them."""
+    if not isinstance(raw_data, Mapping):
+        if not is_repeated(raw_data):
+            return {}
+        raw_data = {_objective_metric(experiment): raw_data}
+    return {
+        str(metric): repeated_values(value, metric)
+        for metric, value in raw_data.items()
+        if is_repeated(value)
+    }
+
+
 def _read_measurement(value: Any, what: str) -> tuple[float, float | None]:
+    if is_repeated(value):
+        return mean_and_error(repeated_values(value, what))
     if not isinstance(value, tuple):
         return number_with_square(value, what), None
     if len(value) != 2:
         raise UserInputError(
-            f"{what}={value!r} has {len(value)} items: expected a number or (mean, sem)."
+            f"{what}={value!r} has {len(value)} items: expected a number, (mean, sem), or a list "
+            "of repeats."
         )
     mean, sem = value
     return (

@@ -17,7 +17,7 @@ from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax_costaware.ax_bridge.client import Session, SessionClient, holding_lock, open_session
 from ax_costaware.ax_bridge.node import method_of, node_of
 from ax_costaware.ax_bridge.stopping import assess_experiment, method_to_check
-from ax_costaware.ax_bridge.surrogates import model_of
+from ax_costaware.ax_bridge.surrogates import given_model, model_of
 from ax_costaware.core import FixedHyperparameters
 from ax_costaware.core.problem import feasibility_text
 from ax_costaware.display import display_number, display_values
@@ -130,10 +130,10 @@ def should_stop(
             rule = method.stop
             rule = replace(rule, lmbda=None) if isinstance(rule, StopRule) else rule
             method = method.with_lambda_source(lmbda=lmbda, stop=rule)
-    model = model_of(method, surrogate_spec or given_spec)
-    method = method.configured_for(model)
+    spec = surrogate_spec or given_spec
+    method = method.configured_for(model_of(method, spec))
     try:
-        assessment = assess_experiment(session.experiment, method, model)
+        assessment = assess_experiment(session.experiment, method, given_model(spec))
     except DataRequiredError as error:
         raise UserInputError(f"nothing to assess yet: {error}") from error
     index, price = assessment.index_and_price or (None, None)

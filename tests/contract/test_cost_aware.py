@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ax.api.configs import RangeParameterConfig
 
 import ax_costaware as ac
+from ax_costaware.core import Decision, Outcome
 from tests.contract.shared import FEW, GIVEN, Contract, Mixed
 
 
@@ -35,6 +37,41 @@ class TestLearnedCosts(Contract):
 
     def cost(self, inputs: Mapping[str, Any]) -> float:
         return 1.0 + 2.0 * float(inputs["x1"])
+
+
+class TestRepeats(Contract):
+    """Repeats are chosen, and reported one by one."""
+
+    parameters = (*Contract.parameters, RangeParameterConfig("folds", (1, 6), "int"))
+
+    def strategy(self, unit: float = 1.0) -> Any:
+        cost = ac.AffineCost({"folds": unit}, fixed=2.0 * unit)
+        return ac.cost_aware_strategy(
+            cost, budget=90 * unit, initial_trials=3, repeats="folds", confirm=0.3, **FEW
+        )
+
+    def _repeats(self, inputs: Mapping[str, Any]) -> list[float]:
+        sign, mean = (-1.0 if self.minimize else 1.0), self.outcome(inputs)
+        noise = (math.cos(99 * mean + 3 * i) for i in range(int(inputs["folds"])))
+        return [sign * (mean + 0.25 * one) for one in noise]
+
+    def complete(self, client: Any, index: int, bound: float | None = None) -> None:
+        parameters = client._experiment.trials[index].arms[0].parameters
+        outcomes: dict[str, Any] = self._outcomes(parameters, bound)
+        outcomes[next(iter(outcomes))] = self._repeats(parameters)
+        ac.complete_trial(client, index, outcomes)
+
+    def _told(
+        self,
+        decision: Decision,
+        index: int,
+        scale: float = 1.0,
+        unit: float = 1.0,
+        bound: float | None = None,
+    ) -> Outcome:
+        told = super()._told(decision, index, scale, unit, bound)
+        repeats = [scale * one for one in self._repeats(decision.parameters)]
+        return told._replace(value=None, repeats=repeats)
 
 
 class TestGittins(Contract):

@@ -40,6 +40,8 @@ def raw(data: Any) -> Any:
         ((1.0, None), TrialResult((1.0, None))),
         ((np.float64(1.0), np.int64(2)), TrialResult((1.0, 2))),
         ({"a": 1.0, "b": (2.0, 0.1)}, TrialResult({"a": 1.0, "b": (2.0, 0.1)})),
+        ([1, np.float64(0.5)], TrialResult([1.0, 0.5])),
+        ({"a": np.array([0.5, 1.0]), "b": 2.0}, TrialResult({"a": [0.5, 1.0], "b": 2.0})),
         (TrialResult(), TrialResult()),
         (
             TrialResult(
@@ -65,8 +67,8 @@ def test_nothing_returned_is_told_from_nothing_measured() -> None:
     [
         (math.nan, "its outcome as nan: expected a finite number"),
         ({"a": math.inf}, r"its outcome\['a'\] as inf"),
-        ([1.0, 0.1], "a list: expected a number"),
-        (np.ones(2), "a ndarray"),
+        ([1.0, math.nan], "its outcome as nan"),
+        ([[1.0], [0.1]], "a list: expected a number"),
         (object(), "a object"),
         (TrialResult(1.0, realized=[1]), "realized="),  # type: ignore[arg-type]
         (TrialResult(1.0, cost=math.nan), "cost as nan"),

@@ -14,10 +14,10 @@ from ax.core.experiment import Experiment
 from ax.core.trial import Trial
 from ax.exceptions.core import UserInputError
 
-from ax_costaware.ax_bridge.records import RECORD, outcome_record
+from ax_costaware.ax_bridge.records import RECORD, outcome_record, past_trials
 from ax_costaware.session import OutOfBoundsWarning, complete_trial, spending
 
-from .conftest import ARM, REALIZED
+from .conftest import ARM, REALIZED, SETTINGS
 
 
 def _observed(experiment: Experiment) -> dict[str, tuple[float, float]]:
@@ -43,6 +43,18 @@ def test_every_kind_of_client_takes_outcome_inputs_and_cost(
     mean, sem = _observed(experiment)["growth"]
     assert mean == pytest.approx(value)
     assert np.isnan(sem)
+
+
+@pytest.mark.parametrize("form", [list, np.array, lambda x: {"growth": x}])
+def test_the_values_of_repeats_are_kept_beside_their_mean(client: Client, form: Any) -> None:
+    complete_trial(client, 0, raw_data=form([0.91, 0.93, 0.9]), realized=REALIZED)
+    trial = client._experiment.trials[0]
+    assert outcome_record(trial)["repeats"] == {"growth": [0.91, 0.93, 0.9]}
+    (mean, sem) = _observed(client._experiment)["growth"]
+    assert mean == pytest.approx(np.mean([0.91, 0.93, 0.9]))
+    assert sem == pytest.approx(np.std([0.91, 0.93, 0.9], ddof=1) / np.sqrt(3))
+    (past,) = past_trials(client._experiment, SETTINGS)
+    assert past.num_repeats == {"growth": 3}
 
 
 def test_every_kind_of_client_takes_a_skipped_measurement(
@@ -121,7 +133,9 @@ BAD_INPUTS: list[tuple[dict[str, Any], str]] = [
     ({"raw_data": (1.0, -0.1)}, "sem in raw_data=-0.1: expected a finite number >= 0"),
     ({"raw_data": (1.0, float("nan"))}, "sem in raw_data=nan"),
     ({"raw_data": (1.0, 0.1, 0.2)}, "raw_data=.* has 3 items"),
-    ({"raw_data": [1.0, 0.1]}, r"raw_data=\[1.0, 0.1\]: expected a finite number"),
+    ({"raw_data": [1.0, float("nan")]}, r"raw_data\[1\]=nan: expected a finite number"),
+    ({"raw_data": []}, r"raw_data=\[\]: expected a list of numbers"),
+    ({"raw_data": {"growth": np.ones((2, 2))}}, r"raw_data\['growth'\]\[0\]=\[1.0, 1.0\]"),
     ({"raw_data": {}}, "has no metric"),
     ({"raw_data": {"grwoth": 1.0}}, r"raw_data names \['grwoth'\].*'growth'"),
     ({"raw_data": {"growth": float("nan")}}, r"raw_data\['growth'\]=nan"),

@@ -19,12 +19,21 @@ from functools import partial
 from itertools import chain
 from typing import Any, ClassVar, Self, TypeAlias
 
-from ax_costaware.argument_checks import boolean, check_fields, instance_of, one_of
-from ax_costaware.core.model import GivenModel, ModelOptions
-from ax_costaware.core.problem import Decision, Problem, Stop
+from ax_costaware.argument_checks import (
+    boolean,
+    check_fields,
+    instance_of,
+    nonempty_string,
+    one_of,
+    optional,
+    share,
+)
+from ax_costaware.core.model import ARGUMENT, GivenModel, ModelOptions
+from ax_costaware.core.problem import Best, Decision, Problem, Stop
 from ax_costaware.core.traits import Traits
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.cost_aware.assessment import assess
+from ax_costaware.methods.cost_aware.repeats import check_repeats, repeats_model
 from ax_costaware.methods.cost_aware.rules import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.methods.cost_aware.search import EI_PER_COST, GITTINS
 from ax_costaware.methods.priced import PricedMethod, StandardizedPrice
@@ -92,12 +101,30 @@ class CostAware(PricedMethod):
     """Kernel of the objective's model, if that is fitted: ``"matern"`` (``MaternGP``), or
     ``"squared_exponential"``, which is Ax's default."""
 
+    repeats: str | None = None
+    """Integer parameter that counts the repeats of a trial, such as ``"folds"``. A trial reports
+    the mean of its repeats: the objective does not depend on their number ``n``, the noise variance
+    is ``sigma^2 / n``, and the cost may depend on it. Inputs and repeats are chosen together, by
+    the expected gain in the value of the final recommendation per unit of cost (knowledge
+    gradient). A trial may be at inputs that were tried; results are pooled. None: trials are
+    measured once."""
+
+    confirm: float | None = None
+    """Last share of the budget, in which the best few inputs are measured again where that is
+    expected to help. Trials are then chosen by the knowledge gradient per cost."""
+
     def __post_init__(self) -> None:
-        check_fields(self, initialize_with_center=boolean)
+        check_fields(
+            self,
+            initialize_with_center=boolean,
+            repeats=optional(nonempty_string),
+            confirm=optional(share),
+        )
         one_of(self.acquisition, "acquisition", self.acquisitions)
         one_of(self.kernel, "kernel", KERNELS)
         super().__post_init__()
         self._check_stop()
+        self._check_repeats()
         if self.acquisition == "log_ei_cost_cooling" and self.budget is None:
             raise InputError(
                 "acquisition='log_ei_cost_cooling' with budget=None: the exponent of the cost is "
@@ -106,8 +133,9 @@ class CostAware(PricedMethod):
 
     @property
     def traits(self) -> Traits:
-        """The label is the name of the class."""
-        return replace(super().traits, label="CostAware")
+        """The label is the name of the class, and pending trials may be repeated with repeats."""
+        name, may_repeat = self.repeats, self.repeats is not None
+        return replace(super().traits, label="CostAware", repeats=name, may_repeat=may_repeat)
 
     @property
     def decay(self) -> GittinsDecay | None:
@@ -138,10 +166,31 @@ class CostAware(PricedMethod):
             return ImprovementPerCostStop()
         return GittinsStop()
 
+    @property
+    def weighs_noise(self) -> bool:
+        """True if trials are chosen by the knowledge gradient: with repeats, or to confirm."""
+        return self.repeats is not None or self.confirm is not None
+
+    def check(self, problem: Problem) -> None:
+        """Refuse a parameter that cannot count repeats, and what any priced method refuses."""
+        if self.repeats is not None:
+            check_repeats(self.repeats, problem)
+        super().check(problem)
+
     def model(
         self, given: GivenModel = None, problem: Problem | None = None, metric: str | None = None
     ) -> ModelOptions:
-        """Return the model's class and options, with the kernel ``kernel`` if it is fitted."""
+        """Return the model's class and options, with the kernel ``kernel`` if it is fitted.
+
+        With repeats, the noise falls with their number.
+        """
+        if self.repeats is not None and given is not None:
+            raise InputError(
+                f"{ARGUMENT}={given!r} with repeats={self.repeats!r}: the model of trials with "
+                "repeats is the method's own; expected None."
+            )
+        if self.repeats is not None and problem is not None:
+            return repeats_model(self.repeats, problem, metric or problem.objective)
         if given is None and self.kernel == "matern":
             return ModelOptions("MaternGP", MaternGP)
         return super().model(given, problem, metric)
@@ -149,14 +198,59 @@ class CostAware(PricedMethod):
     def initial(self, problem: Problem) -> Decision | Stop | None:
         """Return the next trial of the initial design; the first may be the center of the space."""
         center, begun = problem.center, problem.trials or problem.earlier_in_batch
+        drawn: Iterator[Row] = iter(problem.draw, None)
         if self.initialize_with_center and not begun and problem.space.meets(center):
-            drawn: Iterator[Row] = chain([center], iter(problem.draw, None))
-            problem = replace(problem, draw=partial(next, drawn))
-        return super().initial(problem)
+            drawn = chain([center], drawn)
+        if self.repeats is not None:
+            drawn = (few for row in drawn for few in self._with_few_repeats(problem, row))
+        return super().initial(replace(problem, draw=partial(next, drawn)))
+
+    def _with_few_repeats(self, problem: Problem, row: Row) -> list[Row]:
+        """Return an initial trial with the smallest number of repeats, or also with the next one.
+
+        They alternate: one repeat is the cheapest, and two show the noise and its cost. The second
+        one is for a budget that does not pay for two.
+        """
+        assert self.repeats is not None
+        parameter = problem.space.ranges[self.repeats]
+        counts = [
+            parameter.decode(parameter.lower + k) for k in range(problem.num_begun % 2, -1, -1)
+        ]
+        given = problem.fixed.get(self.repeats)
+        return [{**row, self.repeats: count if given is None else given} for count in counts]
 
     def decide(self, problem: Problem) -> Decision | Stop:
         """Return the affordable trial of the largest acquisition value, or the reason to stop."""
         return assess(self, problem, self.stop_rule).decision_or_stop
+
+    def recommend(self, problem: Problem) -> list[Best]:
+        """Return distinct inputs, best first: those with several numbers of repeats once."""
+        name, found = self.repeats, super().recommend(problem)
+        inputs = [{**best.parameters, str(name): None} for best in found]
+        return [best for i, best in enumerate(found) if inputs[i] not in inputs[:i]]
+
+    def _check_repeats(self) -> None:
+        """Refuse settings that do not go with repeats or a confirmation."""
+        given = [
+            f"{n}={v!r}" for n in ("repeats", "confirm") if (v := getattr(self, n)) is not None
+        ]
+        if given and self.acquisition != "log_nei_per_cost":
+            raise InputError(
+                f"{given[0]} with acquisition={self.acquisition!r}: expected the default, since "
+                "trials are chosen by the knowledge gradient per cost."
+            )
+        if given and isinstance(self.stop_rule, GittinsStop):
+            raise InputError(
+                f"{given[0]} with stop={self.stop!r}: expected ImprovementPerCostStop, since the "
+                "Gittins index assumes that a trial shows its value without noise."
+            )
+        if self.repeats is not None and self.kernel != "matern":
+            raise InputError(
+                f"{given[0]} with kernel={self.kernel!r}: the model of trials with repeats has a "
+                "Matern kernel."
+            )
+        if self.confirm is not None and self.budget is None:
+            raise InputError(f"confirm={self.confirm!r} with budget=None: a budget is needed.")
 
     def _check_stop(self) -> None:
         expected = "None, True, False, GittinsStop or ImprovementPerCostStop"
@@ -186,6 +280,10 @@ class Gittins(CostAware):
     acquisitions: ClassVar[tuple[str, ...]] = (GITTINS,)
 
     acquisition: ClassVar[str] = GITTINS  # type: ignore[misc]
+
+    repeats: ClassVar[None] = None  # type: ignore[misc]
+
+    confirm: ClassVar[None] = None  # type: ignore[misc]
 
     decay: GittinsDecay | None = None
     """Decay of lambda when no trial is worth its cost, not together with ``lmbda``.

@@ -9,7 +9,7 @@ scale of the model; an ``Assessment`` is in the objective's own unit.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,7 +19,9 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from torch import Tensor
 
 from ax_costaware.acquisition import LogNoisyExpectedImprovementPerCost, Optimum
+from ax_costaware.acquisition.knowledge_gradient import LogKnowledgeGradientPerCost
 from ax_costaware.core.account import BudgetState
+from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop, feasibility_text
 from ax_costaware.core.switching import next_cost
 from ax_costaware.costs.cost_model import SAME_VALUE, whole_cost
@@ -29,6 +31,11 @@ from ax_costaware.methods.cost_aware.prices import (
     is_provisional,
     lambda_in_force,
     relative_lambda,
+)
+from ax_costaware.methods.cost_aware.repeats import (
+    evaluated_again,
+    maximize_knowledge_per_cost,
+    same_inputs,
 )
 from ax_costaware.methods.cost_aware.rules import ImprovementPerCostStop
 from ax_costaware.methods.cost_aware.search import EI_PER_COST, GITTINS, Search
@@ -126,8 +133,9 @@ def assess(method: CostAware, problem: Problem, rule: StopRule | None) -> Assess
     Raises:
         InputError: If a cost is missing, or is no finite number > 0.
     """
-    search = Search(method, problem, next_cost(method, problem), method.budget_state(problem))
-    state, scale, X_pending = search.budget_state, problem.scale, problem.X_pending
+    cost, state = next_cost(method, problem), method.budget_state(problem)
+    search = Search(method, problem, cost, state, evaluated_again(method, problem))
+    scale, X_pending = problem.scale, problem.X_pending
     incumbent = search.incumbent()
     best, row = incumbent.value, incumbent.trial
     count = len(problem.earlier_in_batch)
@@ -152,7 +160,9 @@ def assess(method: CostAware, problem: Problem, rule: StopRule | None) -> Assess
         price = lambda_in_force(search, relative, best)
         best_f = search.best_f_with_pending(best)
         criterion: AcquisitionFunction
-        if method.acquisition == "log_nei_per_cost":
+        if method.weighs_noise:
+            criterion, found = maximize_knowledge_per_cost(search)
+        elif method.acquisition == "log_nei_per_cost":
             criterion, found = search.maximize_improvement_per_cost(best_f)
         else:
             if method.acquisition == GITTINS:
@@ -161,7 +171,9 @@ def assess(method: CostAware, problem: Problem, rule: StopRule | None) -> Assess
                 criterion = search.improvement(best_f, _cost_exponent(method, state))
             found = search.maximize_affordable(criterion)
         by_improvement = isinstance(rule, ImprovementPerCostStop)
-        index_at = partial(_index_at, search, best, criterion if by_improvement else None)
+        index_at = partial(
+            _index_at, search, best, criterion if by_improvement or method.weighs_noise else None
+        )
         if found is None:
             return replace(assessment, reason=search.unaffordable_reason)
         index = largest = index_at(found.point, price)
@@ -238,6 +250,10 @@ def _index_at(
         if isinstance(criterion, LogNoisyExpectedImprovementPerCost):
             unit = search.problem.scale.unit
             return best + float(criterion.margin(point.unsqueeze(0), price / unit))
+        if isinstance(criterion, LogKnowledgeGradientPerCost):
+            # The value after the trial less its price exceeds the incumbent by the net gain.
+            gain = float(criterion.log_gain(point.unsqueeze(0)).exp())
+            return best + gain - price / search.problem.scale.unit * search.cost_at(point)
         return float(search.index(price)(point.reshape(1, 1, -1)))
 
 
@@ -291,6 +307,7 @@ def _decision(
     scale = problem.scale
     index = None if index is None else scale.from_model(index)
     (row,) = problem.space.decode(X)
+    pooled = same_inputs(method.repeats, problem, row)
     with torch.no_grad():
         posterior = FunctionalPosterior.of(problem.model, X_pending=problem.X_pending)
         mean, variance = scale.moments(*posterior.mixture(X))
@@ -309,7 +326,7 @@ def _decision(
         }
     return Decision(
         parameters=row,
-        why=_why(method, assessment, index, price, probabilities.get("feasibility")),
+        why=_why(method, assessment, index, price, probabilities.get("feasibility"), pooled),
         expected_cost=search.cost_at(found.point) if declared is None else declared,
         details={
             "index": index,
@@ -341,6 +358,7 @@ def _why(
     index: float | None,
     price: float | None,
     feasibility: float | None,
+    pooled: Sequence[PastTrial],
 ) -> str:
     """Return the reason of a decision, in sentences; see ``_decision`` for the arguments."""
     if index is None or price is None:
@@ -353,9 +371,17 @@ def _why(
     if method.acquisition != GITTINS:
         per = "per unit of cost" if method.acquisition in EI_PER_COST else _COOLED
         first = f"It has the largest expected improvement {per}; its Gittins index is {index:.6g}"
+    if method.weighs_noise:
+        first = (
+            "It has the largest expected gain in the value of the final recommendation per unit of "
+            f"cost; less its cost, this value is {index:.6g}"
+        )
     last = ""
     if feasibility is not None:
         last = f" It is feasible with a probability of {feasibility:.3g}."
+    if pooled:
+        again = ", ".join(str(trial.index) for trial in pooled)
+        last += f" It repeats the inputs of trials {again}, and the results are pooled."
     return (
         f"{first} at a price of {price:.6g} for a unit of cost "
         f"({_SOURCES[method.lambda_source]}); the best posterior mean so far is "

@@ -175,12 +175,13 @@ class Search(Generic[Priced]):
         return Feasibility.of(self._constraints, FunctionalPosterior.of)
 
     @property
-    def _log_weight(self) -> Callable[..., Tensor] | None:
+    def log_weight(self) -> Callable[..., Tensor] | None:
+        """Log probability that a trial is feasible, as a function of points; None for none."""
         return None if self.feasibility is None else self.feasibility.log_probability
 
     def index(self, price: float) -> PandoraBoxGittinsIndex:
         """Return the Gittins index at a price of a unit of cost."""
-        log_weight = self._log_weight
+        log_weight = self.log_weight
         if log_weight is not None:
             log_weight = partial(log_weight, least=_LEAST_LOG)
         problem = self.problem
@@ -247,7 +248,8 @@ class Search(Generic[Priced]):
         near = (points.unsqueeze(-2) - X).abs() <= _REPEAT_TOLERANCE * ranges
         return near.all(dim=-1).any(dim=-1)
 
-    def _noisy_improvement(self) -> LogNoisyExpectedImprovementPerCost:
+    def baseline(self) -> tuple[Tensor, Tensor]:
+        """Return evaluated and pending points as they would be deployed, and which may be best."""
         problem = self.problem
         points = [problem.evaluated, *([] if problem.X_pending is None else [problem.X_pending])]
         X, probability = self._deployed(torch.cat(points))
@@ -259,12 +261,16 @@ class Search(Generic[Priced]):
         )
         if is_feasible is not None and bool((may_be_best & is_feasible).any()):
             may_be_best &= is_feasible
+        return X, may_be_best
+
+    def _noisy_improvement(self) -> LogNoisyExpectedImprovementPerCost:
+        X, may_be_best = self.baseline()
         return LogNoisyExpectedImprovementPerCost(
-            problem.model,
+            self.problem.model,
             X,
             self.cost,
             is_feasible=may_be_best,
-            log_weight=self._log_weight,
+            log_weight=self.log_weight,
         )
 
     def improvement(self, best_f: float, exponent: float = 1.0) -> LogExpectedImprovementPerCost:
@@ -282,7 +288,7 @@ class Search(Generic[Priced]):
             self.cost,
             exponent,
             X_pending=pending,
-            log_weight=self._log_weight,
+            log_weight=self.log_weight,
         )
 
     def log_feasibility_per_cost(self) -> NegativeLogCost:

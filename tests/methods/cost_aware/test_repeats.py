@@ -1,0 +1,172 @@
+"""Number of repeats as a part of the decision."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ax_costaware.core import Decision, Simulation, Stop
+from ax_costaware.core.simulation import Outcome
+from ax_costaware.costs import AffineCost
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods import CostAware
+from ax_costaware.methods.cost_aware.rules import GittinsStop
+from ax_costaware.space import Choice, Range, Space
+
+FOLDS = Range("folds", 1, 10, is_integer=True)
+SPACE = Space.of([Range("x", 0, 1), FOLDS])
+METHOD = CostAware(
+    cost=AffineCost({"folds": 1.0}, fixed=3.0),
+    budget=60.0,
+    repeats="folds",
+    num_restarts=2,
+    raw_samples=16,
+)
+
+
+def measured(row: Any, seed: int, sigma: float = 0.3) -> list[float]:
+    """Values of the repeats of a trial."""
+    noise = np.random.default_rng(seed).standard_normal(row["folds"])
+    return list(-((row["x"] - 0.3) ** 2) + sigma * noise)
+
+
+def run(method: CostAware, space: Space = SPACE, sigma: float = 0.3) -> Simulation:
+    """A run until the budget is used up."""
+    simulation = Simulation(method, space)
+    while isinstance(decision := simulation.ask(), Decision):
+        values = measured(decision.parameters, len(simulation.trials), sigma)
+        simulation.tell(decision, Outcome(repeats=values))
+    return simulation
+
+
+def counts(simulation: Simulation) -> list[int]:
+    """Numbers of repeats of trials that the model chose."""
+    trials = [t for t in simulation.trials if t.record["phase"] == "rule"]
+    return [t.parameters["folds"] for t in trials]
+
+
+@pytest.fixture(scope="module")
+def noisy() -> Simulation:
+    """A run with noise and a confirmation."""
+    return run(replace(METHOD, confirm=0.25))
+
+
+def test_repeats_pay_for_the_setup_where_there_is_noise(noisy: Simulation) -> None:
+    exact = run(replace(METHOD, budget=36.0), sigma=1e-4)
+    assert max(counts(noisy)) > 2
+    assert np.median(counts(exact)) == 1
+    begun = [t.parameters["folds"] for t in noisy.trials if t.record["phase"] == "initial"]
+    assert begun[:3] == [1, 2, 1]
+    best = noisy.recommend()
+    assert abs(best.parameters["x"] - 0.3) < 0.25
+    assert sum(entry.charged for entry in noisy.ledger) <= 60.0
+
+
+def test_without_a_setup_cost_there_are_fewer_repeats(noisy: Simulation) -> None:
+    cheap = run(replace(METHOD, cost=AffineCost({"folds": 1.0}, fixed=0.01), budget=16.0))
+    assert np.mean(counts(cheap)) < np.mean(counts(noisy))
+
+
+def test_inputs_that_were_tried_are_measured_again_in_a_finite_space() -> None:
+    space = Space.of([Choice("x", (0.1, 0.3, 0.5), is_ordered=True), FOLDS])
+    simulation = run(replace(METHOD, initial_trials=3, budget=50.0), space)
+    again = [t for t in simulation.trials if "results are pooled" in t.record["why"]]
+    assert again
+    assert len(simulation.trials) > 3
+    best = simulation._loop.recommend(simulation.problem())
+    assert len({b.parameters["x"] for b in best}) == len(best) <= 3
+
+
+def test_a_confirmation_measures_the_best_inputs_again(noisy: Simulation) -> None:
+    last = [t for t in noisy.trials if t.decision["remaining"] <= 15.0]
+    assert last
+    for trial in last:
+        earlier = [t.parameters["x"] for t in noisy.trials[: trial.index]]
+        assert min(abs(trial.parameters["x"] - x) for x in earlier) < 1e-9
+
+
+def test_a_confirmation_needs_no_parameter_of_repeats() -> None:
+    plain = CostAware(cost=1.0, budget=10.0, confirm=0.3, num_restarts=2, raw_samples=16)
+    space, found = Space.of([Range("x", 0, 1)]), []
+    simulation = Simulation(plain, space)
+    while isinstance(decision := simulation.ask(), Decision):
+        found.append(decision.parameters["x"])
+        value = measured({**decision.parameters, "folds": 1}, len(found), 0.1)[0]
+        simulation.tell(decision, Outcome(value))
+    assert any(min(abs(x - y) for y in found[:i]) < 1e-9 for i, x in enumerate(found[7:], 7))
+
+
+def test_pending_trials_count_with_their_repeats() -> None:
+    simulation = Simulation(METHOD, SPACE)
+    for _ in range(6):
+        decision = simulation.ask()
+        assert isinstance(decision, Decision)
+        index = len(simulation.trials)
+        simulation.tell(decision, Outcome(repeats=measured(decision.parameters, index)))
+    first = simulation.ask()
+    assert isinstance(first, Decision)
+    simulation.start(first)
+    second = simulation.ask()
+    assert isinstance(second, Decision)
+    assert second.parameters != first.parameters
+
+
+def test_fewer_repeats_than_planned_are_realized_ones() -> None:
+    simulation = Simulation(METHOD, SPACE)
+    decision = Decision({"x": 0.4, "folds": 5}, "by hand")
+    trial = simulation.tell(decision, Outcome(repeats=[1.0, 2.0, 4.0]))
+    assert trial.inputs["folds"] == trial.num_repeats["objective"] == 3
+    assert trial.outcome == pytest.approx(7 / 3)
+    assert trial.errors["objective"] == pytest.approx(np.std([1, 2, 4], ddof=1) / np.sqrt(3))
+
+
+def test_a_price_ends_the_run() -> None:
+    method = replace(METHOD, budget=None, lmbda=10.0)
+    simulation = Simulation(method, SPACE)
+    for index in range(5):
+        decision = simulation.ask()
+        assert isinstance(decision, Decision)
+        simulation.tell(decision, Outcome(repeats=measured(decision.parameters, index)))
+    assert isinstance(simulation.ask(), Stop)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "message"),
+    [
+        (Range("epochs", 1, 9, is_integer=True), "is no parameter"),
+        (Range("folds", 1, 9), "whole numbers"),
+        (Range("folds", 0, 9, is_integer=True), "whole numbers"),
+        (Range("folds", 1, 9, is_integer=True, log_scale=True), "log scale"),
+        (Choice("folds", (1, 3), is_ordered=True), "whole numbers"),
+    ],
+)
+def test_other_parameters_are_refused(parameter: Range | Choice, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Simulation(replace(METHOD, cost=1.0), Space.of([Range("x", 0, 1), parameter]))
+
+
+def test_constrained_and_only_parameters_are_refused() -> None:
+    sums = [({"x": 1.0, "folds": 0.1}, 1.0)]
+    with pytest.raises(InputError, match="parameter constraint"):
+        Simulation(replace(METHOD, cost=1.0), Space.of([Range("x", 0, 1), FOLDS], sums))
+    with pytest.raises(InputError, match="only parameter"):
+        Simulation(replace(METHOD, cost=1.0), Space.of([FOLDS]))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"repeats": ""}, "repeats"),
+        ({"repeats": "folds", "acquisition": "log_ei_per_cost"}, "knowledge gradient"),
+        ({"repeats": "folds", "budget": 9.0, "stop": GittinsStop()}, "without noise"),
+        ({"repeats": "folds", "kernel": "squared_exponential"}, "Matern"),
+        ({"confirm": 0.1}, "a budget is needed"),
+        ({"confirm": 1.5, "budget": 9.0}, "confirm"),
+    ],
+)
+def test_settings_are_checked(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        CostAware(cost=1.0, **settings)
