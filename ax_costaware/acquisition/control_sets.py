@@ -326,6 +326,8 @@ class PartialQueryAcquisition(PointwiseAcquisition):
         ((_, self._objective),) = build_objectives(posterior, [law], self.criterion)
 
     def _values(self, points: Tensor) -> Tensor:
+        if not len(points):  # As BoTorch's own functions, of what is left after a filter.
+            return points.new_empty(0)
         return self._objective(points, torch.zeros(len(points), dtype=torch.long))
 
 

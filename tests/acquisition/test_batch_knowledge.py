@@ -26,7 +26,7 @@ from ax_costaware.acquisition.feasibility import Feasibility, OutcomeConstraint
 from ax_costaware.acquisition.partial_query import QueryNodes
 from ax_costaware.acquisition.starts import regions_of
 from ax_costaware.laws import Uniform, sobol_nodes
-from ax_costaware.models.posterior import FunctionalPosterior, ModelPosterior
+from ax_costaware.models.posterior import FunctionalPosterior
 
 NOISE = 0.04
 
@@ -89,36 +89,6 @@ def test_the_gain_is_that_of_models_which_have_seen_the_outcomes() -> None:
     error = float(gains.std()) / math.sqrt(count)
     assert gain == pytest.approx(float(gains.mean()), abs=4 * error)
     assert gain > 5 * error
-
-
-def test_one_trial_and_two_candidates_have_a_closed_form() -> None:
-    model = gp()
-    nodes = torch.tensor([[0.2, 0.3], [0.3, 0.5]]).double()
-    found = Candidates(FunctionalPosterior.of(model), nodes, nodes, torch.eye(2).double())
-    landing = torch.tensor([[0.4, 0.7]]).double()
-    posterior = model.posterior(torch.cat([nodes, landing]))
-    mean = posterior.mean.squeeze(-1)
-    covariance = posterior.distribution.covariance_matrix
-    slopes = covariance[:2, 2] / (covariance[2, 2] + NOISE).sqrt()
-    gap, spread = float((mean[0] - mean[1]).abs()), float((slopes[0] - slopes[1]).abs())
-    # Frazier, Powell and Dayanik 2009: s h(-gap / s), h(z) = z Phi(z) + phi(z).
-    expected = spread * norm.pdf(gap / spread) - gap * norm.cdf(-gap / spread)
-    count = 200_000
-    gain = gain_of(found, landing, normal(1, count))
-    assert gain == pytest.approx(expected, rel=0.02)
-
-
-def test_what_is_known_already_gains_nothing_and_more_trials_gain_more() -> None:
-    model = gp(12)
-    found = candidates(model)
-    z = normal(8, 2048)
-    fresh = torch.tensor([[0.3, 0.2], [0.4, 0.9]]).double()
-    one, many = gain_of(found, fresh[:1], z[:1]), gain_of(found, torch.cat([fresh] * 4), z)
-    assert 0 < one < many
-    model.posterior(fresh)  # makes what conditioning starts from
-    seen = model.condition_on_observations(fresh.repeat(200, 1), torch.zeros(400, 1).double())
-    after = Candidates(FunctionalPosterior.of(seen), found.points, found.nodes, found.membership)
-    assert gain_of(after, fresh[:1], z[:1]) < 0.01 * one
 
 
 def below(bound: float) -> OutcomeConstraint:
@@ -223,15 +193,3 @@ def test_no_trials_gain_nothing() -> None:
     assert gains(gp(), plays=(0, 0), bounds=[(other_gp(), -0.2)]) == [0.0, 0.0]
     some = gains(gp(), plays=(0, 3), bounds=[(other_gp(), -0.2)])
     assert some[0] == 0.0 < some[1]
-
-
-def test_any_model_with_a_joint_posterior_will_do() -> None:
-    X = torch.rand(8, 2, generator=torch.Generator().manual_seed(0)).double()
-    model = SingleTaskGP(X, X.sum(dim=-1, keepdim=True).sin(), outcome_transform=Standardize(1))
-    model.eval()
-    quick, slow = FunctionalPosterior.of(model), ModelPosterior(model, None)
-    points = grid(*[torch.linspace(0, 1, 4, dtype=torch.double)] * 2)
-    with torch.no_grad():
-        for ours, theirs in zip(quick.joint(points), slow.joint(points), strict=True):
-            assert torch.allclose(ours, theirs, atol=1e-6)
-        assert float(quick.noise) == pytest.approx(float(slow.noise), rel=1e-3)

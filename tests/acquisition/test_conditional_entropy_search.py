@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 import warnings
 from typing import Any
 
@@ -11,11 +10,7 @@ import numpy as np
 import pytest
 import torch
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
-from botorch.acquisition.objective import ScalarizedPosteriorTransform
-from botorch.models.gp_regression import SingleTaskGP
-from botorch.models.model_list_gp_regression import ModelListGP
 from botorch.models.transforms.outcome import Standardize
-from botorch.optim.optimize import optimize_acqf, optimize_acqf_discrete
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 from scipy.stats import norm
@@ -29,7 +24,6 @@ from ax_costaware.acquisition import (
 )
 from ax_costaware.acquisition.conditional_entropy_search import ConditionalEntropySearch
 from ax_costaware.costs import AffineCost
-from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.laws import GaussianConditional, register_conditional_mean
 from ax_costaware.models import ConditionalMeanProcess
 from tests.acquisition.indirect_models import (
@@ -41,7 +35,6 @@ from tests.acquisition.indirect_models import (
 )
 
 NAMES = ("max value", "noise aware", "joint", "truncated")
-NEGATIVE = ScalarizedPosteriorTransform(torch.tensor([-1.0], dtype=torch.double))
 SPACE = LatentSpace(BOUNDS)
 Array = NDArray[np.float64]
 
@@ -148,103 +141,6 @@ def test_joint_is_the_information_of_the_value_at_the_point(learned: bool) -> No
         assert float(truncated[i]) == pytest.approx(np.mean(told), rel=1e-5, abs=1e-8)
 
 
-def information_of_two_arms(model: ConditionalMeanProcess, policy: Tensor) -> float:
-    """I(z; x*, f*) for two arms by integration of the joint density, no formula of ours."""
-    X = torch.tensor([[0.0], [0.8]], dtype=torch.double)
-    joint = model.latent_posterior(X)
-    mean = joint.mean.flatten().detach().numpy()
-    covariance = joint.covariance_matrix.detach().numpy()
-    noise = float(model.likelihood.noise.detach().mean())
-    weights = np.array(model.conditional.policies)[int(policy)]  # type: ignore[attr-defined]
-    g_mean, g_variance = weights @ mean, weights @ covariance @ weights
-    z = np.linspace(-7, 7, 301) * math.sqrt(g_variance + noise) + g_mean
-    expected = 0.0
-    for best, other in ((0, 1), (1, 0)):
-        sd = math.sqrt(covariance[best, best])
-        y = np.linspace(mean[best] - 6 * sd, mean[best] + 6 * sd, 101)
-        slope = covariance[best, other] / covariance[best, best]
-        rest = math.sqrt(covariance[other, other] - slope * covariance[best, other])
-        values = np.zeros_like(y)
-        for k, height in enumerate(y):
-            centre = mean[other] + slope * (height - mean[best])
-            low = min(centre, height) - 9 * rest
-            below = np.linspace(low, height, 301)
-            density = norm.pdf(below, centre, rest)
-            answer = weights[best] * height + weights[other] * below
-            joint_z = norm.pdf(z[:, None], answer, math.sqrt(noise)) * density
-            unnormalised = np.trapezoid(joint_z, below, axis=1)
-            mass = np.trapezoid(unnormalised, z)
-            if mass > 1e-12:
-                values[k] = mass * entropy(unnormalised / mass, z)
-        expected += float(np.trapezoid(norm.pdf(y, mean[best], sd) * values, y))
-    return 0.5 * math.log(2 * math.pi * math.e * (g_variance + noise)) - expected
-
-
-def test_truncated_is_exact_for_two_arms() -> None:
-    """There ``g <= f*`` says that the other arm is worse, and nothing else remains to be told."""
-    model = arms_model()
-    X = torch.tensor([[0.0], [0.8]], dtype=torch.double)
-    space = LatentSpace(torch.tensor([[0.0], [1.0]], dtype=torch.double), candidates=X)
-    inputs, outputs = sample_optima(posterior_of(model), space, 20000, seed=1)
-    A = torch.tensor([[0.0], [1.0], [2.0]], dtype=torch.double)
-    value = made("truncated", model, inputs, outputs)(A.unsqueeze(1)).detach()
-    joint = made("joint", model, inputs, outputs)(A.unsqueeze(1)).detach()
-    for i, policy in enumerate(A):
-        assert float(value[i]) == pytest.approx(information_of_two_arms(model, policy), rel=0.005)
-    assert bool((joint < value).all())
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("learned", [False, True])
-def test_gradients(name: str, learned: bool) -> None:
-    model = indirect_model(learned=learned)
-    inputs, outputs = samples()
-    cost = AffineCost({0: 2.0}, fixed=1.0)
-    function = made(name, model, inputs, outputs - outputs.mean() + 0.5, cost=cost)
-    assert torch.autograd.gradcheck(function, (queries(4).requires_grad_(),), atol=1e-6)
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("batch_shape", [(), (3,), (2, 3)])
-def test_shapes(name: str, batch_shape: tuple[int, ...]) -> None:
-    function = made(name, indirect_model(), *samples())
-    A = torch.rand(*batch_shape, 1, 2, dtype=torch.double)
-    values = function(A)
-    assert values.shape == (batch_shape or (1,))
-    assert bool(torch.isfinite(values).all())
-    alone = torch.stack([function(row) for row in A.reshape(-1, 1, 2)]).reshape(values.shape)
-    assert torch.allclose(values, alone, rtol=1e-9)
-    with pytest.raises(AssertionError, match="q=1"):
-        function(torch.rand(3, 2, 2, dtype=torch.double))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_best_query_of_a_box(name: str) -> None:
-    model = indirect_model()
-    function = made(name, model, *samples())
-    sides = torch.linspace(0, 1, 61, dtype=torch.double)
-    with torch.no_grad():
-        highest = function(torch.cartesian_prod(sides, sides).unsqueeze(1)).max()
-    torch.manual_seed(0)
-    query, value = optimize_acqf(function, QUERY_BOUNDS, q=1, num_restarts=4, raw_samples=256)
-    assert query.shape == (1, 2)
-    assert value is not None
-    assert float(value) >= float(highest) * (1 - 1e-4)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_best_of_some_queries(name: str) -> None:
-    model = arms_model()
-    X = torch.tensor([[0.0], [0.8]], dtype=torch.double)
-    space = LatentSpace(torch.tensor([[0.0], [1.0]], dtype=torch.double), candidates=X)
-    function = made(name, model, *sample_optima(posterior_of(model), space, 64))
-    choices = torch.tensor([[0.0], [1.0], [2.0]], dtype=torch.double)
-    query, value = optimize_acqf_discrete(function, q=1, choices=choices)
-    values = function(choices.unsqueeze(1)).detach()
-    assert int(query.squeeze()) == int(values.argmax())
-    assert float(value) == pytest.approx(float(values.max()))
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_information_per_cost(name: str) -> None:
     model, drawn, A = indirect_model(), samples(), queries()
@@ -277,28 +173,6 @@ def test_pending_queries_are_fantasized_at_their_mean(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_batch_by_sequential_optimisation(name: str) -> None:
-    function = made(name, indirect_model(), *samples())
-    torch.manual_seed(0)
-    batch, _ = optimize_acqf(
-        function, QUERY_BOUNDS, q=2, num_restarts=2, raw_samples=64, sequential=True
-    )
-    assert batch.shape == (2, 2)
-    assert float(torch.pdist(batch)) > 0.01
-    assert function.X_pending is None
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_minimising_is_maximising_the_negative(name: str) -> None:
-    A, drawn = queries(), samples()
-    expected = made(name, indirect_model(), *drawn)(A)
-    value = made(name, indirect_model(sign=-1.0), *drawn, posterior_transform=NEGATIVE)(A)
-    assert torch.allclose(value, expected, rtol=1e-8)
-    in_a_list = ModelListGP(indirect_model())
-    assert torch.allclose(made(name, in_a_list, *drawn)(A), expected)
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_input_constructors(name: str) -> None:
     model, (inputs, outputs), A = indirect_model(), samples(), queries()
     function = made(name, model, inputs, outputs, cost=2.0)
@@ -309,16 +183,6 @@ def test_input_constructors(name: str) -> None:
     construct = get_acqf_input_constructor(type(function))
     again = type(function)(**construct(model=model, cost=2.0, **arguments))
     assert torch.equal(again(A), function(A))
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("learned", [False, True])
-def test_it_can_be_pickled_with_its_model(name: str, learned: bool) -> None:
-    model, A = indirect_model(learned=learned), queries()
-    drawn = sample_optima(posterior_of(model), SPACE, 6, seed=1)
-    function = made(name, model, *drawn, cost=2.0)
-    copy = pickle.loads(pickle.dumps(function))
-    torch.testing.assert_close(copy(A), function(A), rtol=0, atol=0)
 
 
 def test_a_sure_answer_is_finite() -> None:
@@ -338,55 +202,6 @@ def test_a_sure_answer_is_finite() -> None:
         A = torch.zeros(1, 1, 2, dtype=torch.double).requires_grad_()
         (gradient,) = torch.autograd.grad(function(A).sum(), A)
         assert bool(torch.isfinite(gradient).all())
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"latent_max_samples": 1.0}, "latent_max_samples: got 1.0"),
-        ({"latent_max_samples": torch.zeros(0)}, r"latent_max_samples: got shape \(0,\)"),
-        ({"latent_max_samples": torch.zeros(2, 1)}, r"latent_max_samples: got shape \(2, 1\)"),
-        ({"latent_max_samples": torch.tensor([math.nan])}, "latent_max_samples"),
-        ({"cost": 0.0}, "cost=0.0"),
-        ({"cost": "free"}, "cost='free'"),
-        ({"X_pending": torch.zeros(2)}, r"X_pending: got \(2,\)"),
-    ],
-)
-def test_bad_arguments_of_max_value(options: dict[str, Any], message: str) -> None:
-    arguments = {"latent_max_samples": torch.zeros(3).double(), **options}
-    with pytest.raises(InputError, match=message):
-        ConditionalMaxValueEntropySearch(indirect_model(), **arguments)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            {"optimal_inputs": torch.zeros(2, 2)},
-            r"optimal_inputs: got shape \(2, 2\); expected 3 x",
-        ),
-        ({"optimal_inputs": torch.zeros(3)}, r"optimal_inputs: got shape \(3,\)"),
-        ({"optimal_inputs": torch.full((3, 2), math.inf)}, "optimal_inputs"),
-        ({"optimal_inputs": None}, "optimal_inputs: got None"),
-        ({"optimal_outputs": torch.zeros(3, 1)}, "optimal_outputs: got shape"),
-        ({"optimal_inputs": torch.zeros(3, 5).double()}, "expected points of 2 columns"),
-        ({"cost": math.nan}, "cost=nan"),
-    ],
-)
-def test_bad_arguments_of_joint(options: dict[str, Any], message: str) -> None:
-    arguments = {
-        "optimal_inputs": torch.zeros(3, 2).double(),
-        "optimal_outputs": torch.zeros(3).double(),
-        **options,
-    }
-    with pytest.raises(InputError, match=message):
-        ConditionalJointEntropySearch(indirect_model(), **arguments)
-
-
-def test_another_model() -> None:
-    X = torch.rand(4, 2, dtype=torch.double)
-    with pytest.raises(UnsupportedInputError, match="model: got a SingleTaskGP"):
-        ConditionalMaxValueEntropySearch(SingleTaskGP(X, X[:, :1]), torch.zeros(1).double())
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -7,7 +7,6 @@ import math
 import pytest
 import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
-from botorch.models.transforms import Normalize
 from gpytorch.kernels import MaternKernel
 from torch import Tensor
 
@@ -21,7 +20,6 @@ from ax_costaware.models.posterior import Comparison
 pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning")
 
 BETA, NOW, CORRELATION = 4.0, 40.0, 0.8
-NEGATIVE = ScalarizedPosteriorTransform(torch.tensor([-1.0], dtype=torch.double))
 
 
 def box(d: int, lower: float = 0.0, upper: float = 1.0) -> Tensor:
@@ -144,54 +142,6 @@ def test_a_single_optimum_still_has_a_rival(compare: Compare) -> None:
     assert rivals.mean.tolist() == pytest.approx(mean.tolist())
 
 
-def test_minimisation_is_maximisation_of_the_negative() -> None:
-    """Up to rounding in the search."""
-    negative = now_of(model(2, sign=-1.0), NEGATIVE)
-    searches = [
-        ConfidenceSearch(posterior, Region(box(2)), CORRELATION)
-        for posterior in (now_of(model(2)), negative)
-    ]
-    (optima, value), (others, same) = map(best_of, searches)
-    assert torch.allclose(optima[0], others[0], atol=1e-5)
-    assert same == pytest.approx(value)
-    strongest, again = (
-        least(search, found[0], search.rivals(found, "correlation", True))
-        for search, found in zip(searches, (optima, others), strict=True)
-    )
-    assert again == pytest.approx(strongest, abs=1e-3)
-
-
-@pytest.mark.parametrize("unit", [1e-6, 1e6])
-def test_units_of_inputs_and_outcomes_do_not_matter(unit: float) -> None:
-    gp = model(2)
-    scale = torch.tensor([unit, 1 / unit], dtype=torch.double)
-    X = gp.train_inputs[0].clone()
-    X[:, :2] = scale * (X[:, :2] + 3)
-    bounds = scale * box(2, 3.0, 4.0)
-    kernel = MaternKernel(nu=2.5).double()
-    kernel.lengthscale = 0.2
-    transform = Normalize(3, bounds=torch.cat([bounds, box(1)], dim=-1))
-    Y = unit * gp.train_targets.unsqueeze(-1)
-    other = TimeVaryingGP(
-        X, Y, covar_module=kernel, forgetting=0.02, noise=0.01, input_transform=transform
-    )
-    plain = TimeVaryingGP(
-        gp.train_inputs[0], Y / unit, covar_module=gp.spatial_kernel, forgetting=0.02, noise=0.01
-    )
-    searches = [
-        ConfidenceSearch(ExactPosterior.of(plain).at_time(NOW), Region(box(2)), CORRELATION),
-        ConfidenceSearch(ExactPosterior.of(other).at_time(NOW), Region(bounds), CORRELATION),
-    ]
-    (optima, value), (scaled, in_unit) = map(best_of, searches)
-    assert torch.allclose(scaled[0] / scale - 3, optima[0], atol=1e-4)
-    assert in_unit == pytest.approx(unit * value, rel=1e-6)
-    first, second = (
-        least(search, found[0], search.rivals(found, "correlation", True))
-        for search, found in zip(searches, (optima, scaled), strict=True)
-    )
-    assert second == pytest.approx(first, abs=1e-2)
-
-
 def test_discrete_columns_keep_to_their_values() -> None:
     levels = torch.tensor([0.1, 0.3, 1 / 3, 0.9], dtype=torch.double)
     starts = torch.cat([torch.rand(200, 1).double(), levels.repeat(50).unsqueeze(-1)], dim=-1)
@@ -251,22 +201,3 @@ def test_constraints(held: tuple[int, ...], beyond: float) -> None:
         search, optima[0], far_from(search, optima[0], torch.cat([valid, at_limit])), joint=False
     )
     assert least(search, optima[0], rivals, joint=False) == pytest.approx(expected, abs=0.01)
-
-
-def test_where_nothing_is_known_any_point_will_do() -> None:
-    """Long after the last measurement the bound is the same everywhere."""
-    search = ConfidenceSearch(ExactPosterior.of(model(2)).at_time(1e6), Region(box(2)), CORRELATION)
-    optima, _ = best_of(search)
-    _, variance = search.posterior(optima[:1])
-    assert variance.item() == pytest.approx(1.0)
-    assert least(search, optima[0], search.rivals(optima, "correlation", True)) == 0.0
-
-
-def test_same_seed_same_answer() -> None:
-    def run(seed: int) -> tuple[list[float], list[float]]:
-        search = ConfidenceSearch(now_of(model(2)), Region(box(2)), CORRELATION, seed=seed)
-        optima, _ = best_of(search)
-        return optima[0].tolist(), search.rivals(optima, "correlation", True).mean.tolist()
-
-    assert run(1) == run(1)
-    assert run(1) != run(2)

@@ -12,7 +12,7 @@ from gpytorch.kernels import MaternKernel
 from scipy.stats import norm
 from torch import Tensor
 
-from ax_costaware.acquisition import objectives, optimize_control_sets
+from ax_costaware.acquisition import optimize_control_sets
 from ax_costaware.acquisition.feasibility import (
     Feasibility,
     OutcomeConstraint,
@@ -20,7 +20,6 @@ from ax_costaware.acquisition.feasibility import (
 )
 from ax_costaware.acquisition.objectives import log_probability_of_queries
 from ax_costaware.acquisition.partial_query import QueryNodes
-from ax_costaware.exceptions import InputError
 from ax_costaware.laws import sobol_nodes
 from ax_costaware.laws.marginals import Uniform
 from ax_costaware.models.posterior import FunctionalPosterior
@@ -88,16 +87,6 @@ def test_the_probability_is_that_of_samples(product: bool) -> None:
     assert torch.autograd.gradcheck(lambda x: queries(x, sets), X.requires_grad_(True), atol=1e-5)
 
 
-def test_parts_of_many_control_sets_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is prepared on its own where memory is short."""
-    X, sets = torch.rand(6, 2, dtype=torch.double), torch.tensor([1, 0, 0, 1, 1, 0])
-    together = log_probability_of_queries(feasibility(), LAWS, None)(X, sets)
-    monkeypatch.setattr(objectives, "MAX_PREPARED_ELEMENTS", 1)
-    apart = log_probability_of_queries(feasibility(), LAWS, None)(X, sets)
-    # Matrices of other sizes may be multiplied in another order.
-    torch.testing.assert_close(apart, together, rtol=1e-12, atol=0.0)
-
-
 @pytest.mark.parametrize(
     ("acquisition", "threshold", "is_required"),
     [
@@ -159,8 +148,3 @@ def test_what_is_below_the_least_value_is_no_better_for_being_infeasible() -> No
     low, high = feasibility_weighted(values, log_p, worst=0.5).tolist()
     assert low == 0.2
     assert 0.5 < high < 0.9
-
-
-def test_feasible_without_bounds() -> None:
-    with pytest.raises(InputError, match="acquisition='feasible': expected feasibility, the"):
-        optimize_control_sets(gp(0), UNIT, CONTROLS, NODES, WEIGHTS, acquisition="feasible")

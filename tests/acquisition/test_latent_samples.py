@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ax_costaware.acquisition import LatentSpace, best_latent_points, sample_optima
 from ax_costaware.acquisition.conditional_entropy_search import ConditionalJointEntropySearch
-from ax_costaware.acquisition.feasibility import NO_BOUNDS, Feasibility, OutcomeConstraint
+from ax_costaware.acquisition.feasibility import Feasibility, OutcomeConstraint
 from ax_costaware.laws import GaussianConditional
 from ax_costaware.models import ConditionalMeanProcess
 from tests.acquisition.indirect_models import line_model, posterior_of, rbf
@@ -69,16 +69,6 @@ def test_samples_are_the_best_of_those_within_bounds(
     assert len(there) > 0.93 * count
     assert ks_2samp(there.numpy(), heights.numpy()).pvalue > 0.01
     assert ks_2samp(inputs.flatten().numpy(), points[rows].flatten().numpy()).pvalue > 0.01
-
-
-def test_without_bounds_samples_are_what_they_were() -> None:
-    posterior = posterior_of(line_model())
-    for one, other in zip(
-        sample_optima(posterior, LINE, 8, 1),
-        sample_optima(posterior, LINE, 8, 1, NO_BOUNDS),
-        strict=True,
-    ):
-        assert torch.equal(one, other)
 
 
 def test_the_best_of_another_function() -> None:

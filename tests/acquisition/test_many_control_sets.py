@@ -9,7 +9,7 @@ from gpytorch.kernels import RBFKernel
 
 from ax_costaware.acquisition import optimize_control_sets
 from ax_costaware.laws import ProductNodes, TruncatedNormal, sobol_nodes
-from ax_costaware.methods import ControlSetHistory, EpsilonSchedule, ExploreThenCommit
+from ax_costaware.methods import ControlSetHistory, EpsilonSchedule
 
 DIM = 5
 SUBSETS = [s for size in range(1, DIM + 1) for s in combinations(range(DIM), size)]
@@ -57,10 +57,3 @@ def test_epsilon_schedule_decides_as_if_all_were_optimised(epsilon, all_values):
     best = max((i for i in qualifying if HISTORY.costs[i] == cheapest), key=lambda i: values[i])
     assert decision.index == best
     assert len(asked) == len(set(asked)) < len(SUBSETS)
-
-
-def test_committing_looks_at_the_full_set_only(all_values):
-    evaluate, values = all_values
-    decision = ExploreThenCommit(0).decide(HISTORY, evaluate)
-    assert values[decision.index] == max(values)
-    assert list(decision.values) == [len(SUBSETS) - 1]

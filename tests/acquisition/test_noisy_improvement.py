@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 import math
-import pickle
-from typing import Any
 
 import pytest
 import torch
-from botorch.acquisition.logei import qLogNoisyExpectedImprovement
-from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.models import SingleTaskGP
 from botorch.models.transforms.outcome import Standardize
 from botorch.optim import optimize_acqf
-from botorch.sampling.normal import SobolQMCNormalSampler
 from botorch.utils.sampling import draw_sobol_normal_samples
 from gpytorch.priors import SmoothedBoxPrior
 from torch import Tensor
 
 from ax_costaware.acquisition import (
-    LogExpectedImprovementPerCost,
     LogNoisyExpectedImprovementPerCost,
-    PandoraBoxGittinsIndex,
-    incumbent,
 )
 from ax_costaware.acquisition.noisy_improvement import NUM_BASELINE, has_found_noise
-from ax_costaware.exceptions import InputError, UnsupportedInputError
 from tests.acquisition.test_pandora_box import ensemble
 
 BOUNDS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
-NEGATIVE = ScalarizedPosteriorTransform(torch.tensor([-1.0], dtype=torch.double))
 POINTS = torch.rand(7, 1, 2, generator=torch.Generator().manual_seed(3), dtype=torch.double)
 
 
@@ -85,16 +75,6 @@ def test_it_is_the_expectation_over_uncertain_incumbents() -> None:
     assert agree(few(POINTS) + log_cost, expected, 0.2)
 
 
-def test_it_is_what_botorch_takes_samples_of() -> None:
-    model, X = gp()
-    sampler = SobolQMCNormalSampler(torch.Size([2**12]), seed=0)
-    theirs = qLogNoisyExpectedImprovement(
-        model, X, sampler, prune_baseline=False, tau_relu=1e-4, tau_max=1e-4, fat=False
-    )
-    ours = LogNoisyExpectedImprovementPerCost(model, X, 2.0, exponent=0.0, num_samples=2**12)
-    assert agree(ours(POINTS), theirs(POINTS).detach(), 0.03)
-
-
 def test_only_feasible_points_are_improved_on() -> None:
     model, X = gp()
     feasible = torch.arange(len(X)) % 3 == 0
@@ -115,57 +95,6 @@ def test_a_weight_counts_as_a_cost_that_is_less() -> None:
     torch.testing.assert_close(halved(POINTS), plain(POINTS) - math.log(2.0))
     points = POINTS.squeeze(-2)
     torch.testing.assert_close(halved.margin(points, 0.1), plain.margin(points, 0.2))
-
-
-def test_without_noise_it_is_improvement_on_the_best_value() -> None:
-    model, X = gp(noise=1e-6)
-    best, _ = incumbent(model, X)
-    plain = LogExpectedImprovementPerCost(model, best, cost, exponent=0.5)
-    noisy = LogNoisyExpectedImprovementPerCost(model, X, cost, exponent=0.5)
-    assert agree(noisy(POINTS), plain(POINTS).detach(), 5e-3)
-
-
-def test_a_trial_is_worth_its_cost_where_its_margin_is_above_zero() -> None:
-    model, X = gp()
-    acquisition = LogNoisyExpectedImprovementPerCost(model, X, cost)
-    values = acquisition(POINTS).detach()
-    for price in values.exp().tolist():
-        excess = values - math.log(price)
-        margins = acquisition.margin(POINTS.squeeze(-2), price)
-        assert bool(((margins > 0) == (excess > 0)).logical_or(excess.abs() < 1e-9).all())
-
-
-def test_without_noise_its_margin_is_that_of_the_index() -> None:
-    model, X = gp(noise=1e-6)
-    margin = LogNoisyExpectedImprovementPerCost(model, X, cost).margin(POINTS.squeeze(-2), 0.1)
-    index = PandoraBoxGittinsIndex(model, cost, 0.1)(POINTS)
-    assert torch.allclose(incumbent(model, X)[0] + margin, index, atol=2e-3)
-
-
-def test_noise_alone_is_no_improvement() -> None:
-    """Next to the best point its own uncertainty is improvement on its mean, and here it is not."""
-    model, X = gp()
-    best, row = incumbent(model, X)
-    beside = (X[row] + 1e-3).reshape(1, 1, 2)
-    plain = LogExpectedImprovementPerCost(model, best, 1.0)(beside)
-    noisy = LogNoisyExpectedImprovementPerCost(model, X, 1.0)(beside)
-    assert plain.item() > math.log(0.02)
-    assert noisy.item() < plain.item() - math.log(30)
-
-
-@pytest.mark.parametrize("given", [{"maximize": False}, {"posterior_transform": NEGATIVE}])
-def test_small_values_may_be_good(given: dict[str, Any]) -> None:
-    model, X = gp()
-    negative, _ = gp(sign=-1.0)
-    expected = LogNoisyExpectedImprovementPerCost(model, X, cost, num_samples=2**11)(POINTS)
-    got = LogNoisyExpectedImprovementPerCost(negative, X, cost, num_samples=2**11, **given)(POINTS)
-    assert agree(got, expected.detach(), 0.03)
-
-
-def test_gradients_are_those_of_finite_differences() -> None:
-    model, X = gp()
-    acquisition = LogNoisyExpectedImprovementPerCost(model, X, cost)
-    assert torch.autograd.gradcheck(acquisition, POINTS.clone().requires_grad_(), atol=1e-4)
 
 
 def test_points_under_evaluation_are_incumbents_too() -> None:
@@ -192,14 +121,6 @@ def test_of_many_points_the_best_are_looked_at() -> None:
     assert agree(acquisition(points), expected, 0.05)
 
 
-def test_points_that_were_evaluated_twice_are_no_harm() -> None:
-    model, X = gp()
-    once = LogNoisyExpectedImprovementPerCost(model, X, 1.0, num_samples=2**12)
-    twice = LogNoisyExpectedImprovementPerCost(model, X.repeat(2, 1), 1.0, num_samples=2**12)
-    assert agree(twice(POINTS), once(POINTS).detach(), 0.03)
-    assert bool(twice(X.unsqueeze(-2)).isfinite().all())
-
-
 @pytest.mark.filterwarnings("ignore:The model inputs are of type torch.float32")
 @pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
 def test_single_precision_in_any_unit(unit: float) -> None:
@@ -215,38 +136,6 @@ def test_single_precision_in_any_unit(unit: float) -> None:
     assert agree(values[1], values[0].detach(), 0.2)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"X_baseline": torch.zeros(0, 2)}, r"X_baseline: got shape \(0, 2\)"),
-        ({"X_baseline": torch.zeros(2)}, r"X_baseline: got shape \(2,\)"),
-        ({"X_baseline": torch.full((12, 2), math.nan)}, "X_baseline: got NaN or infinite values"),
-        (
-            {"is_feasible": torch.tensor([True])},
-            r"is_feasible: got tensor\(\[True\]\)",
-        ),
-        ({"is_feasible": torch.zeros(12, dtype=torch.bool)}, "not all False"),
-        ({"is_feasible": torch.ones(12)}, r"is_feasible: got tensor\(.*\); expected 12 booleans"),
-        ({"is_feasible": [True] * 12}, r"is_feasible: got \[True, .*\]; expected 12 booleans"),
-        ({"exponent": -1.0}, "exponent"),
-        ({"cost": -1.0}, "cost"),
-        ({"num_samples": 0}, "num_samples"),
-        ({"X_pending": torch.zeros(2)}, "X_pending"),
-    ],
-)
-def test_what_it_does_not_take(arguments: dict[str, Any], message: str) -> None:
-    model, X = gp()
-    with pytest.raises(InputError, match=message):
-        LogNoisyExpectedImprovementPerCost(
-            **{"model": model, "X_baseline": X, "cost": 1.0} | arguments
-        )
-
-
-def test_other_models_are_refused_by_name() -> None:
-    with pytest.raises(UnsupportedInputError, match=r"Ensemble .* takes an exact Gaussian process"):
-        LogNoisyExpectedImprovementPerCost(ensemble(), POINTS.squeeze(-2), 1.0)
-
-
 def test_noise_is_found_above_the_mode_of_its_prior() -> None:
     model, _ = gp()
     mode = model.likelihood.noise_covar.noise_prior.mode
@@ -260,10 +149,3 @@ def test_noise_is_found_above_the_mode_of_its_prior() -> None:
     model.likelihood.noise_covar.register_prior("noise_prior", SmoothedBoxPrior(0.1, 1), "noise")
     assert has_found_noise(model)
     assert not has_found_noise(ensemble())
-
-
-def test_it_can_be_pickled_with_its_model_and_cost() -> None:
-    model, X = gp(noise=0.1)
-    function = LogNoisyExpectedImprovementPerCost(model, X, cost, X_pending=X[:1] + 0.1)
-    copy = pickle.loads(pickle.dumps(function))
-    torch.testing.assert_close(copy(POINTS), function(POINTS), rtol=0, atol=0)

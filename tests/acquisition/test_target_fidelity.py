@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import pickle
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,18 +12,13 @@ import torch
 from botorch.acquisition.analytic import LogExpectedImprovement
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
-from botorch.models import SingleTaskGP
-from botorch.models.transforms import Normalize
-from botorch.optim import optimize_acqf
 from torch import Tensor
 
 from ax_costaware.acquisition import LogTargetImprovementPerCost
 from ax_costaware.acquisition.feasibility import Feasibility, OutcomeConstraint
 from ax_costaware.acquisition.target_fidelity import at_target, target_moments
-from ax_costaware.costs import AffineCost
-from ax_costaware.exceptions import InputError
 from ax_costaware.models import FidelityGP
-from ax_costaware.models.posterior import FunctionalPosterior, ModelPosterior
+from ax_costaware.models.posterior import FunctionalPosterior
 from tests.repeats import mostly_slow
 
 BOUNDS = torch.tensor([[0.0, 0.0, 1.0], [1.0, 2.0, 9.0]], dtype=torch.double)
@@ -88,62 +81,12 @@ def test_it_is_the_expected_gain_of_the_bound_at_the_target(
         assert float(value) == pytest.approx(expected, rel=2e-2, abs=1e-9)
 
 
-@pytest.mark.parametrize("best_f", [-5.0, -50.0])
-def test_what_says_nothing_of_the_target_is_worth_nothing_where_it_is_weighed(
-    best_f: float,
-) -> None:
-    """Nor where the inputs are far better than all that were tried."""
-    model = model_of()
-    with torch.no_grad():  # all of it is bias, and lives for a short distance only
-        kernel = model.covar_module
-        for name, value in {"bias_variance": 4.0, "shift_variance": 4.0, "reach": -6.0}.items():
-            kernel.log_values[kernel._slices[name]] = value
-    X = points(5, 1)
-    X[:, 2] = torch.linspace(1.0, 5.0, 5, dtype=torch.double)
-    acquisition = LogTargetImprovementPerCost(
-        model, TARGET, best_f, log_weight=lambda X: X.new_zeros(len(X)), risk_aversion=0.5
-    )
-    with torch.no_grad():
-        mean, variance, share = acquisition.moments(X)
-        found = acquisition(X.unsqueeze(-2)).exp()
-    assert bool((share < 0.1).all())
-    # That they are better is certain, so that no expectation is left to take.
-    off = 0.5 * variance.sqrt()
-    has, will_have = mean - off - best_f, mean - off * (1.0 - share).sqrt() - best_f
-    torch.testing.assert_close(found, will_have - (1.0 - share) * has)
-    assert bool((found < 1.1 * share * has).all())
-
-
 def test_at_the_target_without_noise_it_is_the_expected_improvement_per_cost() -> None:
     model = model_of(noise=1e-5)
     X = at_target(points(6, 2), TARGET).unsqueeze(-2)
     found = LogTargetImprovementPerCost(model, TARGET, 1.2, cost=4.0)(X)
     expected = LogExpectedImprovement(model, best_f=1.2)(X) - math.log(4.0)
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
-
-
-def test_gradients_are_those_of_finite_differences() -> None:
-    acquisition = LogTargetImprovementPerCost(
-        model_of(),
-        TARGET,
-        1.2,
-        cost=lambda X: 1 + X[:, 2],
-        log_weight=lambda X: -X[:, 0].square(),
-        risk_aversion=0.5,
-    )
-    X = points(3, 1).requires_grad_(True)
-    assert torch.autograd.gradcheck(lambda X: acquisition(X.unsqueeze(-2)), (X,), atol=1e-5)
-    # The bias has a slope at the target itself, from one side.
-    at = at_target(points(3, 1), TARGET).requires_grad_(True)
-    (slope,) = torch.autograd.grad(acquisition(at.unsqueeze(-2)).sum(), at)
-    assert bool(slope.isfinite().all())
-
-
-def test_cost_and_weight_are_added_in_logs() -> None:
-    model = model_of()
-    plain = worth(model, log_weight=lambda X: X.new_zeros(len(X)))
-    found = worth(model, cost=2.0, log_weight=lambda X: X[:, 0])
-    torch.testing.assert_close(found, plain - math.log(2.0) + points(5, 1)[:, 0])
 
 
 def test_without_an_incumbent_it_is_the_part_that_is_explained() -> None:
@@ -178,10 +121,10 @@ def test_the_chance_is_that_of_outcomes_after_which_it_is_likely_enough(
     model, enough = model_of(), 0.8
     lower, upper = OutcomeConstraint("m", *ends).ends
     found = shown(*ends, enough)
-    nodes = torch.linspace(-9.0, 9.0, 4001, dtype=torch.double)
+    nodes = torch.linspace(-9.0, 9.0, 2001, dtype=torch.double)
     density = (-0.5 * nodes.square()).exp() * (nodes[1] - nodes[0]) / math.sqrt(2 * math.pi)
     normal = torch.distributions.Normal(0.0, 1.0)
-    X = points(12, 1)
+    X = points(6, 1)
     chances = found(X).exp().tolist()
     for x, chance in zip(X, chances, strict=True):
         x = x.unsqueeze(0)
@@ -194,8 +137,8 @@ def test_the_chance_is_that_of_outcomes_after_which_it_is_likely_enough(
         kept = normal.cdf((upper - mean) / sigma) - normal.cdf((lower - mean) / sigma)
         expected = float(((kept >= enough) * density).sum())
         # Two bounds count as independent ones, each kept as it has to be for both: that is less.
-        slack = 1e-3 if None in ends else 0.2
-        assert expected - slack <= chance <= expected + 1e-3
+        slack = 3e-3 if None in ends else 0.2
+        assert expected - slack <= chance <= expected + 3e-3
     assert max(chances) - min(chances) > 0.3
 
 
@@ -203,76 +146,6 @@ def test_the_chance_has_the_gradients_of_finite_differences() -> None:
     found = shown(-1.0, 1.4, 0.9)
     X = points(4, 1).requires_grad_(True)
     assert torch.autograd.gradcheck(found, (X,), atol=1e-5)
-
-
-def test_points_under_evaluation_are_worth_less() -> None:
-    model, X = model_of(), points(5, 1)
-    acquisition = LogTargetImprovementPerCost(model, TARGET, 1.2, X_pending=X[:1])
-    after, before = acquisition(X.unsqueeze(-2)), worth(model)
-    assert bool(after[0] < before[0])
-    acquisition.set_X_pending(None)
-    torch.testing.assert_close(acquisition(X.unsqueeze(-2)), before)
-    acquisition.set_X_pending(X[:1])
-    torch.testing.assert_close(acquisition(X.unsqueeze(-2)), after)
-    with pytest.raises(InputError, match="X_pending"):
-        acquisition.set_X_pending(X[0])
-
-
-def test_botorch_makes_a_batch_one_by_one() -> None:
-    acquisition = LogTargetImprovementPerCost(model_of(), TARGET, 1.2)
-    options = {"num_restarts": 2, "raw_samples": 16, "sequential": True}
-    torch.manual_seed(0)  # BoTorch draws where it starts from
-    batch, _ = optimize_acqf(acquisition, BOUNDS, q=2, options={"maxiter": 5}, **options)
-    unit = (batch - BOUNDS[0]) / (BOUNDS[1] - BOUNDS[0])
-    assert float((unit[0] - unit[1]).norm()) > 0.05
-    assert acquisition.X_pending is None
-
-
-def test_any_model_will_do() -> None:
-    X = points(10, 0)
-    model = SingleTaskGP(X, X[:, :1] + X[:, 1:2], input_transform=Normalize(3, bounds=BOUNDS))
-    model.eval()
-    acquisition = LogTargetImprovementPerCost(model, TARGET, 1.0)
-    cached = acquisition(points(5, 1).unsqueeze(-2))
-    acquisition._posterior = ModelPosterior(model, None)
-    found = acquisition(points(5, 1).unsqueeze(-2))
-    torch.testing.assert_close(found, cached, rtol=1e-4, atol=1e-4)
-
-
-def test_the_incumbent_may_be_a_tensor() -> None:
-    torch.testing.assert_close(worth(model_of(), torch.tensor([1.2]).double()), worth(model_of()))
-
-
-def test_what_is_no_number_is_refused() -> None:
-    with pytest.raises(InputError, match="best_f"):
-        LogTargetImprovementPerCost(model_of(), TARGET, math.nan)
-    with pytest.raises(InputError, match="risk_aversion"):
-        LogTargetImprovementPerCost(model_of(), TARGET, 1.0, risk_aversion=-1.0)
-    with pytest.raises(InputError, match="cost"):
-        LogTargetImprovementPerCost(model_of(), TARGET, 1.0, cost=-1.0)
-    with pytest.raises(InputError, match=r"target\[1\]=nan: expected a finite number"):
-        LogTargetImprovementPerCost(model_of(), {1: math.nan}, 1.0)
-    with pytest.raises(InputError, match=r"target=\[1\]: expected columns with values"):
-        LogTargetImprovementPerCost(model_of(), [1], 1.0)  # type: ignore[arg-type]
-    for column in (3, "epochs"):
-        target: Any = {column: 9.0}
-        elsewhere = LogTargetImprovementPerCost(model_of(), target, 1.0)
-        with pytest.raises(InputError, match=r"target=\{.*: 9.0\}: expected columns from 0 to 2"):
-            elsewhere(points(5, 1).unsqueeze(-2))
-
-
-@pytest.mark.parametrize("cost", [2.0, AffineCost({2: 1.0})])
-def test_it_can_be_pickled_with_its_model_and_cost(cost: float | AffineCost) -> None:
-    acquisition = LogTargetImprovementPerCost(model_of(), TARGET, 1.2, cost)
-    X = points(5, 1).unsqueeze(-2)
-    copy = pickle.loads(pickle.dumps(acquisition))
-    torch.testing.assert_close(copy(X), acquisition(X), rtol=0, atol=0)
-
-
-def test_of_no_points_there_are_no_values() -> None:
-    """As BoTorch's own, which may be asked for what is left after a filter."""
-    acquisition = LogTargetImprovementPerCost(model_of(), TARGET, 1.2)
-    assert acquisition(points(5, 1)[:0].unsqueeze(-2)).shape == (0,)
 
 
 def test_input_constructor() -> None:
@@ -293,10 +166,3 @@ def test_input_constructor() -> None:
     assert inputs["best_f"] == pytest.approx(best)
     by_ax = construct(model=model, target_fidelities=TARGET, X_baseline=X)
     assert by_ax["target"] == LogTargetImprovementPerCost(**inputs).target == TARGET
-
-
-def test_model_with_columns_as_text() -> None:
-    """As JSON has the keys of a mapping."""
-    X = points(4, 0)
-    model = FidelityGP(X, X[:, :1], [{"2": 9.0}], BOUNDS)  # type: ignore[dict-item]
-    assert model.covar_module.fidelities == [{2: 1.0}]

@@ -6,7 +6,6 @@ import math
 from itertools import pairwise
 
 import mpmath
-import numpy as np
 import pytest
 import torch
 from scipy.integrate import quad
@@ -102,21 +101,6 @@ def test_with_noise_in_many_digits(gamma: float, rho2: float) -> None:
     assert float(value) == pytest.approx(float(expected), rel=1e-8, abs=0)
 
 
-def test_noise_takes_information_away() -> None:
-    gamma = torch.linspace(-50, 10, 241, dtype=torch.double).unsqueeze(-1)
-    rho2 = torch.linspace(0, 1, 101, dtype=torch.double)
-    values = noisy_truncated_information(gamma, rho2)
-    assert bool((values.diff(dim=-1) > -1e-15).all())
-    assert bool((values.diff(dim=0) < 1e-15).all())
-    assert bool((values[:, 0] == 0).all())
-    assert torch.allclose(values[:, -1:], truncated_information(gamma), rtol=1e-14)
-    # No more than there is about the signal altogether.
-    limit = -0.5 * torch.log1p(-rho2[:-1])
-    assert bool((values[:, :-1] <= limit + 1e-12).all())
-    far = noisy_truncated_information(double(-1e9), rho2[:-1])
-    assert torch.allclose(far, limit, atol=1e-8)
-
-
 def test_gradients() -> None:
     gamma = torch.tensor([-60.0, -26, -24, -3, -0.9, 0, 0.3, 2, 7], dtype=torch.double)
     assert torch.autograd.gradcheck(truncated_information, (gamma.requires_grad_(),))
@@ -153,18 +137,3 @@ def test_single_precision_and_shapes() -> None:
     )
     assert truncated_information(gamma).shape == gamma.shape
     assert math.isnan(float(truncated_information(double(math.nan))))
-
-
-def test_samples_of_the_conditioned_observation() -> None:
-    """The entropy of z given g <= f*, by a histogram of many draws."""
-    generator = np.random.default_rng(0)
-    gamma, rho2 = 0.4, 0.6
-    g = generator.standard_normal(4_000_000)
-    g = g[g <= gamma]
-    z = math.sqrt(rho2) * g + math.sqrt(1 - rho2) * generator.standard_normal(len(g))
-    counts, edges = np.histogram(z, bins=400)
-    share = counts[counts > 0] / len(z)
-    entropy = -(share * np.log(share / (edges[1] - edges[0]))).sum()
-    information = 0.5 * math.log(2 * math.pi * math.e) - entropy
-    value = float(noisy_truncated_information(double(gamma), double(rho2)))
-    assert value == pytest.approx(information, abs=2e-3)

@@ -31,7 +31,7 @@ from ax_costaware.laws.input_fit import (
 NORMAL = TruncatedNormal(0.5, 0.2, 0.0, 1.0)
 SOIL = Discrete(["sand", "clay", "loam"], [0.3, 0.5, 0.2])
 COUNT = Discrete([3, 1, 2], [0.1, 0.6, 0.3])
-REPEATS = 400
+REPEATS = 200
 
 
 def check_false_alarms(p_values: list[float], exact: bool = True) -> None:

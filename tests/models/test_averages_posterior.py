@@ -20,7 +20,6 @@ from ax_costaware.laws import (
     LearnedConditional,
 )
 from ax_costaware.models import ConditionalMeanProcess, ExactPosterior, LatentPaths
-from tests.repeats import mostly_slow
 
 
 def rbf() -> Kernel:
@@ -165,8 +164,10 @@ def test_pending_queries_are_fantasized_at_their_mean() -> None:
         torch.testing.assert_close(variance, expected.variance.squeeze(-1), rtol=0, atol=1e-7)
 
 
-@pytest.mark.parametrize("make", [gaussian, dependent, learned, arms])
-@pytest.mark.parametrize("kernel", mostly_slow([rbf, matern], [matern]))
+@pytest.mark.parametrize(
+    ("make", "kernel"),
+    [(gaussian, rbf), (gaussian, matern), (dependent, rbf), (learned, matern), (arms, rbf)],
+)
 def test_paths_have_the_moments_of_the_posterior(
     make: Callable[[], Conditional], kernel: Callable[[], Kernel]
 ) -> None:

@@ -9,6 +9,7 @@ from gpytorch.kernels import MaternKernel
 from torch import Tensor
 
 from ax_costaware.models import DenseMarginalLogLikelihood, FidelityGP, FidelityKernel
+from ax_costaware.models.choice_kernel import ChoiceMaternKernel
 
 UNIT = torch.tensor([[0.0] * 3, [1.0] * 3], dtype=torch.double)
 
@@ -46,16 +47,18 @@ def test_at_the_target_there_is_no_bias(
     torch.testing.assert_close(everything.diagonal()[:6], variances)
 
 
-def test_at_the_target_it_is_a_matern_kernel() -> None:
-    """GPyTorch's, in the inputs, with an output scale."""
-    kernel = FidelityKernel(3, [{2: 1.0}]).double()
-    X = points(6)
-    X[:, 2] = 1.0
-    matern = MaternKernel(nu=2.5, ard_num_dims=2).double()
+@pytest.mark.parametrize("choices", [[], [[1, 2, 3]]])
+def test_at_the_target_it_is_a_matern_kernel(choices: list[list[int]]) -> None:
+    """That of the objective's model, in the inputs, with an output scale."""
+    kernel = FidelityKernel(5, [{4: 1.0}], choices=choices).double()
+    X = points(6, 5)
+    X[:, 4] = 1.0
+    matern = ChoiceMaternKernel(4, choices) if choices else MaternKernel(2.5, ard_num_dims=4)
+    matern = matern.double()
     with torch.no_grad():
         kernel.log_values += points(1, len(kernel.log_values)).flatten() - 0.5
         matern.lengthscale = kernel.value("objective_lengthscale")
-        expected = kernel.value("outputscale") * matern(X[:, :2]).to_dense()
+        expected = kernel.value("outputscale") * matern(X[:, :4]).to_dense()
         torch.testing.assert_close(kernel(X).to_dense(), expected, rtol=1e-6, atol=1e-6)
 
 

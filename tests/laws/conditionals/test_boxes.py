@@ -13,7 +13,7 @@ import torch
 from ax_costaware.exceptions import InputError
 from ax_costaware.laws import CellConditional, UniformBoxConditional
 
-from .rules import column_average, joint_average, tensors_of
+from .rules import column_average, joint_average
 
 CENTRES = torch.tensor([[0.5, 0.5], [0.3, 0.9], [0.02, 0.97]], dtype=torch.double)
 LOWER, UPPER = (0.0, 0.0), (1.0, 1.0)
@@ -55,19 +55,6 @@ def test_boxes_that_leave_are_refused() -> None:
     dataclasses.replace(conditional, outside="keep").check_queries(CENTRES)
 
 
-@pytest.mark.parametrize(
-    "conditional",
-    [
-        UniformBoxConditional((0.1, 0.3)),
-        UniformBoxConditional((0.1, 0.3), LOWER, UPPER, "clip"),
-        UniformBoxConditional((0.0, 0.3), LOWER, UPPER, "clip"),
-    ],
-)
-def test_gradients(conditional: UniformBoxConditional) -> None:
-    A = CENTRES.clone().requires_grad_()
-    assert torch.autograd.gradcheck(lambda A: tensors_of(conditional, A), (A,))
-
-
 def test_many_columns_take_quasi_random_nodes() -> None:
     conditional = UniformBoxConditional(0.2, [0] * 5, [1] * 5, "clip")
     A = torch.full((1, 5), 0.9, dtype=torch.double)
@@ -106,11 +93,3 @@ def test_cells_of_levels() -> None:
     assert joint.tolist() == pytest.approx(expected, abs=1e-9)
     assert eval(repr(CELLS)) == CELLS
     assert CELLS.within(LOWER, UPPER) == CELLS
-
-
-def test_gradients_of_centres() -> None:
-    A = torch.tensor([[0.25, 0.75], [0.75, 0.25]], dtype=torch.double, requires_grad=True)
-    levels = torch.ones(2, 1, dtype=torch.double)
-    assert torch.autograd.gradcheck(
-        lambda A: tensors_of(CELLS, torch.cat([levels, A], dim=-1)), (A,)
-    )

@@ -39,9 +39,3 @@ def test_points_may_have_several_columns() -> None:
         conditional.within([0, 0], [2, 1])
     with pytest.raises(InputError, match=r"points\[2\]=\(2\.0,\)"):
         FiniteConditional(POLICIES).within([0], [1])
-
-
-def test_probabilities_of_single_precision() -> None:
-    generator = torch.Generator().manual_seed(0)
-    policies = torch.rand(5, 30, generator=generator).softmax(-1)
-    assert FiniteConditional(policies).policies == tuple(map(tuple, policies.tolist()))

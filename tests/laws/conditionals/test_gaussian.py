@@ -109,21 +109,6 @@ def test_clipping_far_outside_leaves_the_bound() -> None:
         assert bool(torch.isfinite(A.grad).all())
 
 
-@pytest.mark.parametrize(
-    "conditional",
-    [
-        GaussianConditional(WEIGHT, BIAS, (0.5, 4.0)),
-        GaussianConditional(WEIGHT, BIAS, ((0.5, 0.3), (0.3, 0.9))),
-        GaussianConditional(WEIGHT, BIAS, (0.5, 4.0), lower=LOWER, upper=UPPER, outside="clip"),
-        GaussianConditional(WEIGHT, BIAS, (0.0, 4.0), lower=LOWER, upper=UPPER, outside="clip"),
-        GaussianConditional(np.eye(4)[:, :2], None, 0.3),
-    ],
-)
-def test_gradients(conditional: GaussianConditional) -> None:
-    A = torch.tensor([[0.31, 0.52], [0.97, 0.11]], dtype=torch.double, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda A: tensors_of(conditional, A), (A,))
-
-
 def test_no_variance_is_a_point() -> None:
     for options in ({}, {"lower": LOWER, "upper": UPPER}):
         conditional = GaussianConditional(WEIGHT, BIAS, **options)
@@ -159,14 +144,6 @@ def test_bounds_are_filled_in_only_where_there_are_none() -> None:
     assert bounded.within([0, 0], [1, 1]) == bounded
     with pytest.raises(InputError, match="lower"):
         conditional.within([0], [1])
-
-
-def test_value_object() -> None:
-    conditional = GaussianConditional(np.array(WEIGHT), torch.tensor(BIAS), np.float64(0.5))
-    assert conditional == GaussianConditional(WEIGHT, list(BIAS), 0.5)
-    assert hash(conditional) == hash(GaussianConditional(WEIGHT, BIAS, 0.5))
-    assert eval(repr(conditional)) == conditional
-    assert (conditional.num_query_columns, conditional.num_latent_columns) == (2, 2)
 
 
 def test_named_means() -> None:

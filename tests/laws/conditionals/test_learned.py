@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import math
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pytest
 import torch
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.laws import LearnedConditional
-
-from .rules import tensors_of, uniform
 
 Array = npt.NDArray[np.float64]
 
@@ -68,16 +64,6 @@ def test_weights_of_equal_points_are_summed() -> None:
     assert LearnedConditional(arms, A).embedding.projection.shape == (4, 60)
 
 
-def test_gradients() -> None:
-    rng = np.random.default_rng(0)
-    learned = LearnedConditional(rng.random((20, 3)), rng.random((20, 2)))
-    queries = uniform(2, 1, 2).requires_grad_()
-    assert torch.autograd.gradcheck(lambda A: tensors_of(learned, A), (queries,))
-    # Also at a query of the pairs, where a distance is zero.
-    at = torch.tensor(learned.A[:1]).requires_grad_()
-    assert torch.autograd.gradcheck(lambda A: tensors_of(learned, A), (at,))
-
-
 def test_queries_far_from_every_pair_are_refused() -> None:
     learned = LearnedConditional(X, A, lengthscale=0.5)
     learned.check_queries(GRID)
@@ -101,30 +87,6 @@ def test_bounds() -> None:
     assert len(nodes) < 60
     wide = LEARNED.within([-5.0], [5.0])
     assert wide.within([0.0], [1.0]) == wide
-
-
-def test_value_object() -> None:
-    named = LearnedConditional(pd.DataFrame({"x": X[:, 0]}), torch.tensor(A))
-    assert named == dataclasses.replace(LEARNED, target_names=("x",))
-    assert named != LEARNED, "whose columns have no names"
-    same = LearnedConditional(pd.DataFrame(X), torch.tensor(A))
-    assert same == LEARNED
-    assert hash(same) == hash(LEARNED)
-    assert LearnedConditional(X, A, seed=1) != LEARNED
-    assert LearnedConditional(X + 1, A) != LEARNED
-    assert LEARNED != 3
-    assert repr(LEARNED) == "LearnedConditional(<60 pairs: 1 columns of X, 1 of A>)"
-    assert repr(LearnedConditional(X, A, seed=1)).endswith(", seed=1)")
-    assert copy.deepcopy(LEARNED) == LEARNED
-    assert (LEARNED.num_query_columns, LEARNED.num_latent_columns) == (1, 1)
-    assert LEARNED.num_pairs == 60
-    assert LEARNED.column_rule(GRID) is None
-    with pytest.raises(ValueError, match="read-only"):
-        LEARNED.X[0] = 0.0
-    values = A.copy()
-    learned = LearnedConditional(X, values)
-    values[:] = 0
-    assert learned == LEARNED
 
 
 def test_pairs_may_grow() -> None:

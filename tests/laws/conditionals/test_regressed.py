@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pytest
 import torch
-from torch.autograd import gradcheck
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.laws import GaussianConditional, LearnedConditional, RegressedConditional
+from ax_costaware.laws import GaussianConditional, RegressedConditional
 from ax_costaware.laws.conditionals import regressed
 from ax_costaware.laws.conditionals.landmarks import half_median_distance, rbf
 from ax_costaware.laws.conditionals.leave_one_out import Smoother
 
-from .rules import tensors_of, uniform
+from .rules import uniform
 
 Array = npt.NDArray[np.float64]
 
@@ -67,19 +63,19 @@ def test_smoother_is_brute_force() -> None:
 
 
 def test_scatter_is_that_of_the_residuals() -> None:
-    law = RegressedConditional(*pairs(1000)).normal_law(QUERIES)
+    law = RegressedConditional(*pairs(400)).normal_law(QUERIES)
     assert law is not None
     assert law.covariance.diagonal().tolist() == pytest.approx([0.09, 0.09], rel=0.15)
     assert float(law.covariance[0, 1]) == 0.0, "columns that scatter apart are independent"
     rng = np.random.default_rng(0)
-    shared = 0.5 * rng.standard_normal((1000, 1))
-    dependent = RegressedConditional(pairs(1000)[0] + shared, pairs(1000)[1]).normal_law(QUERIES)
+    shared = 0.5 * rng.standard_normal((400, 1))
+    dependent = RegressedConditional(pairs(400)[0] + shared, pairs(400)[1]).normal_law(QUERIES)
     assert dependent is not None
     assert dependent.covariance.flatten().tolist() == pytest.approx(
         [0.34, 0.25, 0.25, 0.34], rel=0.1
     )
     # Three that are clipped have no fast sums.
-    X, A = np.column_stack([pairs(1000)[0], pairs(1000)[0][:, 0]]) + shared, pairs(1000)[1]
+    X, A = np.column_stack([pairs(400)[0], pairs(400)[0][:, 0]]) + shared, pairs(400)[1]
     X, A = X[:200], A[:200]
     for outside, is_fast in (("clip", True), ("keep", False)):
         law = RegressedConditional(X, A, (-9,) * 3, (9,) * 3, outside=outside)
@@ -114,12 +110,6 @@ def test_rules_are_those_of_a_normal_law() -> None:
     assert finer._regression is LAW._regression
     assert LAW.refinement(1.0) == 1
     assert LAW.refinement(30.0) > 1
-
-
-def test_gradients() -> None:
-    law = RegressedConditional(X, A, lower=(-9, -9), upper=(9, 9))
-    queries = (0.2 + 0.6 * uniform(3, 2)).requires_grad_()
-    assert gradcheck(lambda A: tuple(tensors_of(law, A)), (queries,))
 
 
 @pytest.mark.parametrize("outside", ["keep", "clip"])
@@ -167,37 +157,3 @@ def test_queries_far_from_all_pairs_are_refused() -> None:
     far = float(A[:, 0].max() + 2.1 * A[:, 0].std())
     with pytest.raises(InputError, match=r"standard deviations of the queries away.*at most 2"):
         LAW.check_queries(torch.tensor([[far, 0.5]], dtype=torch.double))
-
-
-def test_value_object() -> None:
-    named = RegressedConditional(pd.DataFrame(X, columns=["x", "y"]), torch.tensor(A))
-    assert named.target_names == ("x", "y")
-    turned = named.ordered(["y", "x"])
-    assert np.array_equal(turned.X, X[:, ::-1])
-    assert RegressedConditional(X, A) == LAW
-    assert hash(RegressedConditional(X, A)) == hash(LAW)
-    assert LearnedConditional(X, A) != LAW
-    assert RegressedConditional(X, A, seed=1) != LAW
-    assert copy.deepcopy(LAW) is LAW
-    assert pickle.loads(pickle.dumps(LAW)) == LAW
-    assert repr(LAW) == "RegressedConditional(<60 pairs: 2 columns of X, 2 of A>)"
-    grown = RegressedConditional(X[:50], A[:50]).with_pairs(X[50:], A[50:])
-    assert grown == LAW
-    # Columns of points that do not vary, and of queries that say the same.
-    same = RegressedConditional(np.column_stack([X, np.ones(60)]), A[:, [0, 1, 1]])
-    law = same.normal_law(QUERIES[:, [0, 1, 1]])
-    assert law is not None
-    assert law.means[:, 2].tolist() == pytest.approx([1.0] * 50)
-
-
-def test_a_column_of_points_that_does_not_vary_changes_nothing() -> None:
-    """Whatever its value: the mean of equal numbers may be another number, by rounding."""
-    X, A = pairs(40)
-    alone = RegressedConditional(X, A)
-    for value in (0.1, 1e9 / 3):
-        beside = RegressedConditional(np.column_stack([X, np.full(40, value)]), A)
-        assert beside._regression.lengthscale == alone._regression.lengthscale
-        assert beside.leave_one_out == pytest.approx(alone.leave_one_out, abs=1e-3)
-        law = beside.normal_law(QUERIES)
-        assert law is not None
-        assert law.means[:, 2].tolist() == pytest.approx([value] * 50)

@@ -20,7 +20,7 @@ from tests.laws.marginals.laws import LAWS, each_law, each_numeric_law, marginal
 
 
 @given(law=marginals)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_survives_json_pickle_and_copies(law: Marginal) -> None:
     assert dataclasses.is_dataclass(law)
     fields: dict[str, Any] = {f.name: getattr(law, f.name) for f in dataclasses.fields(law)}
