@@ -23,7 +23,7 @@ from ax_costaware.core.model import ModelOptions
 from ax_costaware.core.problem import Problem
 from ax_costaware.costs.cost_model import SAME_VALUE
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.cost_aware.search import Search
+from ax_costaware.methods.cost_aware.search import Search, ignoring_line_search_failures
 from ax_costaware.models.fantasies import fantasized
 from ax_costaware.models.noise_variance import NoiseVariance
 from ax_costaware.models.repeats_gp import RepeatsGP
@@ -135,7 +135,8 @@ def maximize_knowledge_per_cost(
     )
     if method.confirm is not None and (found := _confirmation(search, acquisition)):
         return acquisition, found
-    return acquisition, search.maximize_affordable(acquisition)
+    with ignoring_line_search_failures():  # the logarithm falls steeply near known points
+        return acquisition, search.maximize_affordable(acquisition)
 
 
 def _confirmation(
