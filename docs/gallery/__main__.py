@@ -18,6 +18,7 @@ FIGURES = {
     "first_ten_minutes": 1,
     "indirect_bandits": 0,
     "indirect_queries": 0,
+    "repeats": 0,
     "resolution_tree": 1,
     "short_runs": 1,
     "unknown_costs": 1,
