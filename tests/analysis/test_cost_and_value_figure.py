@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import pandas as pd
-import pytest
 from plotly import graph_objects as go
 
 from ax_costaware.analysis.cost_and_value import cost_and_value_figure
@@ -57,29 +56,6 @@ def test_bars_span_what_was_charged() -> None:
     assert "%{x" not in bars.hovertemplate  # where the bar ends, to plotly
     assert not _traces(figure, "b")
     assert list(figure.layout.yaxis2.categoryarray) == ["a+b", "a"]
-
-
-def test_titles_and_budget() -> None:
-    figure = _figure()
-    assert figure.layout.yaxis.title.text == "Expected growth (lower is better)"
-    assert figure.layout.xaxis2.title.text.startswith("Cost spent")
-    assert {shape.x0 for shape in figure.layout.shapes} == {10.0}
-    assert list(figure.layout.xaxis2.range) == pytest.approx([-0.2, 10.5])
-    assert not _figure(budget=None).layout.shapes
-
-
-@pytest.mark.parametrize("rows", [1, 3])
-def test_before_the_first_outcome(rows: int) -> None:
-    frame = FRAME.iloc[:rows].assign(recommendation_value=math.nan, query_value=math.nan)
-    assert not _traces(_figure(frame), "recommendation")
-
-
-def test_a_single_recommendation_has_a_bar() -> None:
-    figure = _figure(FRAME.iloc[:1])
-    (bar,) = _traces(figure, "± 2 standard deviations")
-    assert (list(bar.y), list(bar.error_y.array)) == ([1.5], [1.0])
-    (dot,) = _traces(figure, "recommendation")
-    assert dot.mode == "lines+markers"
 
 
 def test_a_budget_far_away_is_named() -> None:

@@ -9,13 +9,12 @@ import pytest
 from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
-from ax.exceptions.core import UserInputError
 
 from ax_costaware import AffineCost, attach_table, fidelity_strategy, recommend
 from ax_costaware.analysis import DeploymentAnalysis, RecommendationAnalysis
 from ax_costaware.analysis.deployment import deployment_figure
 from ax_costaware.analysis.method_analysis import Objective
-from tests.ax import feedback_toy, gittins_toy, toy
+from tests.ax import gittins_toy, toy
 
 
 @pytest.mark.parametrize("method", [toy, gittins_toy])
@@ -35,16 +34,6 @@ def test_what_is_worth_its_cost_is_what_is_recommended_within_it(method) -> None
     line = figure.data[-1]
     assert list(line.y) == frame[frame["worth_it"]]["expected_value"].tolist()
     assert sum(len(trace.x) for trace in figure.data[:-1]) == len(frame)
-
-
-def test_where_the_best_is_the_cheapest_there_is_no_line_to_speak_of() -> None:
-    client = gittins_toy.make_client(cost=2.0, initial_trials=2, budget=30.0)
-    gittins_toy.run_trials(client, 3)
-    (card,) = client.compute_analyses([DeploymentAnalysis()], display=False)
-    assert list(card.df["worth_it"]) == [True, False, False]
-    best = card.df["expected_value"].max()
-    start = f"The recommendation, y = {best:.6g}, costs 2, and no alternative costs less. Bars"
-    assert card.subtitle.startswith(start)
 
 
 def test_what_is_recommended_comes_before_what_is_expected_to_be_better_but_less_known() -> None:
@@ -83,19 +72,3 @@ def test_what_is_recommended_comes_before_what_is_expected_to_be_better_but_less
     assert "the greatest expected score less 0.5 standard deviations" in recommended.subtitle
     assert deployed.df.loc[deployed.df["worth_it"], "expected_value"].tolist() == [values[0]]
     assert deployed.subtitle.startswith(f"The recommendation, score = {values[0]:.6g}, costs 5.5")
-
-
-def test_costs_far_apart_have_a_logarithmic_axis() -> None:
-    names = ["control_set", "set", "expected_cost", "expected_value", "standard_deviation"]
-    rows = [["a", "x = 1", 1.0, 0.1, 0.0, True], ["b", "x = 2", 1000.0, 0.2, 0.0, True]]
-    frame = pd.DataFrame(rows, columns=[*names, "worth_it"])
-    axis = deployment_figure(frame, Objective("y", minimize=False), "hours").layout.xaxis
-    assert (axis.type, axis.title.text) == ("log", "Expected cost of a trial (hours)")
-    assert list(axis.ticktext)[:3] == ["1", "2", "5"]
-
-
-def test_what_has_no_cost_of_its_own_has_no_such_card() -> None:
-    client = feedback_toy.make_client(initial_trials=2, budget=30.0)
-    feedback_toy.run_trials(client, 3)
-    with pytest.raises(UserInputError, match="A deployment has no cost of its own"):
-        DeploymentAnalysis().compute(client._experiment, client._generation_strategy)

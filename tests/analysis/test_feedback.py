@@ -9,20 +9,14 @@ import pytest
 from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
-from ax.core.analysis_card import NotApplicableStateAnalysisCard
 from ax.core.arm import Arm
 from ax.core.generator_run import GeneratorRun
-from ax.exceptions.core import UserInputError
 
 from ax_costaware.analysis import FeedbackAnalysis
 from ax_costaware.ax_bridge.records import RECORD
 from ax_costaware.methods.costly_feedback import CostlyFeedback
-from ax_costaware.methods.costly_feedback.rules import BernoulliRule
-from ax_costaware.session import complete_trial, query, spending
-from tests.ax.feedback_toy import make_client, run_trials
+from ax_costaware.session import complete_trial
 from tests.session.conftest import strategy_with
-
-from .conftest import make_client as make_control_set_client
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -104,22 +98,6 @@ def test_every_trial_has_its_row(sign: float) -> None:
     assert card.get_figure().layout.yaxis.title.text == f"growth ({better} is better)"
 
 
-def test_a_run_of_the_strategy() -> None:
-    client = make_client(minimize=True, rule=BernoulliRule(0.5))
-    measured = run_trials(client, 10, sign=-1.0)
-    assert set(measured) == {True, False}
-    frame = card_of(client).df
-    assert list(frame["outcome"].notna()) == list(frame["measure"]) == measured
-    assert list(frame["skipped"]) == [not was for was in measured]
-    assert list(frame["initial"]) == [True] * 4 + [False] * 6
-    for i, row in frame.iloc[4:].iterrows():
-        asked = query(client, int(str(i)))
-        assert row["mean"] == asked.decision["mean"] < 0
-        assert row["standard_deviation"] == asked.decision["standard_deviation"]
-        assert row["why"] == asked.why
-    assert frame["cumulative_cost"].iloc[-1] == spending(client).spent == sum(measured)
-
-
 def test_times_are_those_that_were_reported() -> None:
     client = make(time="hours")
     complete_trial(client, generate(client, True), {"growth": 0.2, "hours": 1.5})
@@ -141,40 +119,3 @@ def test_what_was_expected_of_another_objective_is_not_drawn() -> None:
     assert "hollow for trials that no model chose for this objective" in card.subtitle
     (dot,) = [t for t in card.get_figure().data if t.name == "measured (hollow: initial)"]
     assert list(dot.marker.symbol) == ["circle-open"]
-
-
-def test_attached_trials_have_no_expectation() -> None:
-    client = make()
-    client.attach_trial({"water": 0.5})
-    complete_trial(client, 0, 1.0)
-    frame = card_of(client).df
-    assert list(frame["measure"]) == [True]
-    assert math.isnan(frame["mean"].iloc[0])
-    standalone = FeedbackAnalysis().compute(client._experiment, client._generation_strategy)
-    pd.testing.assert_frame_equal(standalone.df, frame)
-    assert standalone.subtitle.endswith(" is a trial that was not measured.")
-    complete_trial(client, generate(client, True, mean=0.3), 0.4)
-    client.attach_trial({"water": 0.7})
-    assert card_of(client).subtitle.endswith(f"The last decision, on trial 1: {WHY}")
-
-
-def test_not_applicable_before_the_first_outcome() -> None:
-    client = make()
-    (card,) = client.compute_analyses([FeedbackAnalysis()], display=False)
-    assert isinstance(card, NotApplicableStateAnalysisCard)
-    complete_trial(client, generate(client, False), {"hours": 1.0})
-    with pytest.raises(UserInputError, match=r"cannot be computed: No trial has data for the obj"):
-        FeedbackAnalysis().compute(client._experiment, client._generation_strategy)
-
-
-def test_strategy_is_needed_and_must_be_one_that_skips() -> None:
-    client = make()
-    complete_trial(client, generate(client, True), 1.0)
-    with pytest.raises(UserInputError, match="strategy must be provided"):
-        FeedbackAnalysis().compute(client._experiment)
-    other = make_control_set_client()
-    with pytest.raises(UserInputError, match="comes from control_set_strategy"):
-        FeedbackAnalysis().compute(client._experiment, other._generation_strategy)
-    client.configure_generation_strategy(method="random_search")
-    with pytest.raises(UserInputError, match="does not know what a trial costs"):
-        FeedbackAnalysis().compute(client._experiment, client._generation_strategy)

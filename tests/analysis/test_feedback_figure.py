@@ -56,13 +56,6 @@ def test_measured_and_skipped_trials_are_told_apart() -> None:
     assert skipped.customdata[0][1].count("<br>") == 1
 
 
-def test_numbers_so_far() -> None:
-    figure = feedback_figure(FRAME, GROWTH, None)
-    assert list(_trace(figure, "measurements").y) == [1, 2, 2, 3, 3]
-    assert list(_trace(figure, "trials").y) == [1, 2, 3, 4, 4]
-    assert _trace(figure, "trials").yaxis == "y2"
-
-
 def test_in_the_order_of_time_whatever_the_unit() -> None:
     shuffled = FRAME.assign(time=[0.0, 30.0, 10.0, 20.0, 40.0])
     figure = feedback_figure(shuffled, Objective("growth", minimize=True), "hours")
@@ -70,10 +63,3 @@ def test_in_the_order_of_time_whatever_the_unit() -> None:
     assert list(_trace(figure, "measurements").y) == [1, 1, 2, 3, 3]
     assert figure.layout.xaxis2.title.text == "hours"
     assert figure.layout.yaxis.title.text == "growth (lower is better)"
-
-
-@pytest.mark.parametrize("rows", [[0], [1], [2], [0, 1]])
-def test_early(rows: list[int]) -> None:
-    names = [trace.name for trace in feedback_figure(FRAME.iloc[rows], GROWTH, None).data]
-    assert ("not measured" in names) is (2 in rows)
-    assert ("expected at the point in use" in names) is (rows != [0])

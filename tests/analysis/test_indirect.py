@@ -11,7 +11,6 @@ import pytest
 from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
-from ax.core.analysis_card import NotApplicableStateAnalysisCard
 
 from ax_costaware import (
     FiniteConditional,
@@ -21,7 +20,7 @@ from ax_costaware import (
     recommend,
 )
 from ax_costaware.analysis import IndirectQueryAnalysis
-from tests.ax import feedback_toy, tree_toy
+from tests.ax import tree_toy
 from tests.ax.indirect_toy import FAST, make_client, record, run_trials
 
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -96,44 +95,6 @@ def test_what_was_expected_of_another_objective_is_not_drawn() -> None:
     assert list(frame["recommended_value"].notna()) == [False] * 4 + [True]
 
 
-def test_a_parameter_called_value() -> None:
-    client = Client()
-    client.configure_experiment(parameters=[RangeParameterConfig("a", (0, 1), "float")])
-    client.configure_optimization(objective="z")
-    target = RangeParameterConfig("value", (0, 1), "float")
-    law = GaussianConditional(((1.0,),), covariance=1e-3, outside="clip")
-    client.set_generation_strategy(
-        indirect_query_strategy(target_parameters=[target], conditional=law, **FAST)
-    )
-    complete_trial(client, client.attach_trial({"a": 0.5}), 100.0)
-    frame = card_of(client).df
-    assert frame["recommended_value"].iloc[-1] == recommend(client).expected_value > 90
-
-
-def test_three_parameters_with_long_names() -> None:
-    names = [f"a_very_long_name_of_the_{place}_parameter" for place in ("first", "second", "third")]
-    client = Client()
-    asked = [RangeParameterConfig(n, (0.2, 0.8), "float") for n in ("a1", "a2", "a3")]
-    client.configure_experiment(parameters=asked)
-    client.configure_optimization(objective="z")
-    law = GaussianConditional(tuple(tuple(row) for row in 10 * np.eye(3)), covariance=0.25)
-    targets = [RangeParameterConfig(name, (0.1, 10), "float", scaling="log") for name in names]
-    client.set_generation_strategy(
-        indirect_query_strategy(target_parameters=targets, conditional=law, **FAST)
-    )
-    complete_trial(client, client.attach_trial(dict.fromkeys(("a1", "a2", "a3"), 0.5)), 1.0)
-    card = card_of(client)
-    third = recommend(client).parameters[names[2]]
-    assert (
-        f"other parameters have the recommended values: {names[2]} = {third:.6g}. Below"
-        in card.subtitle
-    )
-    layout = card.get_figure().layout
-    assert layout.yaxis.title.text == "a_very_long_name…second_parameter"
-    assert layout.yaxis2.title.text == "Value"
-    assert list(layout.xaxis.range) == pytest.approx([-1, 1])  # which the map fills
-
-
 def test_cells() -> None:
     client = tree_toy.make_client(minimize=True)
     tree_toy.run_trials(client, 6, sign=-1.0)
@@ -188,16 +149,3 @@ def test_one_choice() -> None:
     assert len(values(points.y)) == 2
     assert list(card.get_figure().layout.xaxis.ticktext) == ["a", "b"]
     assert list(card.df["recommended_drug"])[-1] == recommend(client).parameters["drug"]
-
-
-def test_where_it_does_not_apply() -> None:
-    client = make_client()
-    (card,) = client.compute_analyses([IndirectQueryAnalysis()])
-    assert isinstance(card, NotApplicableStateAnalysisCard)
-    other = feedback_toy.make_client()
-    feedback_toy.run_trials(other, 1)
-    reason = IndirectQueryAnalysis().validate_applicable_state(
-        other._experiment, other._generation_strategy
-    )
-    assert reason is not None
-    assert "by ax_costaware.indirect_query_strategy or ax_costaware.resolution_tree" in reason

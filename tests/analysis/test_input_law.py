@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard
 from ax.api.client import Client
-from ax.core.analysis_card import NotApplicableStateAnalysisCard
 
-from ax_costaware import ControlSet, JointEmpirical, Learned, Uniform, input_fit
+from ax_costaware import JointEmpirical, Learned, Uniform, input_fit
 from ax_costaware.analysis import InputLawAnalysis, input_law, overview
 from ax_costaware.session import InputFitReport
 from tests.session.inputs_toy import LAWS, make_client, trials_as_assumed
@@ -33,21 +32,6 @@ def trace_of(card: PlotlyAnalysisCard, name: str, position: int = 0) -> Any:
 def titles_of(card: PlotlyAnalysisCard) -> list[str]:
     """Titles of the rows."""
     return [annotation.text for annotation in card.get_figure().layout.annotations]
-
-
-def test_inputs_as_assumed() -> None:
-    """One row of the table per input, and no warning."""
-    client = make_client(trials_as_assumed(24))
-    card, report = card_of(client), input_fit(client)
-    frame = card.df
-    assert list(frame["input"]) == ["wind", "lamp"]
-    assert list(frame["p_value"]) == [fit.p_value for fit in report.fits]
-    assert bool(frame["agrees"].all())
-    assert card.title == "Uncontrolled inputs"
-    assert card.subtitle.startswith("The inputs agree with their distributions. Left:")
-    wind, lamp = titles_of(card)
-    assert wind == f"wind: as assumed (p = {report.fits[0].p_value:.2g})"
-    assert lamp.startswith("lamp: as assumed")
 
 
 def test_the_tests_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,23 +118,3 @@ def test_joint_laws_are_averaged_over_what_was_controlled() -> None:
     expected = [joint.cdf_given("wind", v, {"x": 0.8})[1] for v in law.x]
     assert list(law.y) == pytest.approx(expected)
     assert not card.get_figure().layout.shapes, "nine of ten differ from trial to trial"
-
-
-def test_one_trial_of_many_that_controlled_an_input_is_told_of() -> None:
-    rng = np.random.default_rng(7)
-    joint = JointEmpirical({"x": rng.random(60).tolist(), "wind": rng.random(60).tolist()})
-    sets = ControlSet(["lamp"], 1.0), ControlSet(["x", "lamp"], 2.0, "x+lamp")
-    trials = [
-        ("x+lamp" if i == 1 else "lamp", float(rng.random()), float(rng.random()), "red")
-        for i in range(60)
-    ]
-    card = card_of(make_client(trials, sets, marginals={}, joint=joint))
-    assert trace_of(card, "assumed, given the controlled inputs").y is not None
-
-
-def test_not_applicable_before_an_input_was_left_to_chance() -> None:
-    (card,) = make_client([("all", 0.5, 0.5, "red")]).compute_analyses(
-        [InputLawAnalysis()], display=False
-    )
-    assert isinstance(card, NotApplicableStateAnalysisCard)
-    assert "has an uncontrolled input" in card.blob

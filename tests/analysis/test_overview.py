@@ -21,7 +21,16 @@ from ax.core.generator_run import GeneratorRun
 from ax.exceptions.core import UserInputError
 
 from ax_costaware import set_budget, strategy_of
-from ax_costaware.analysis import CostAwareOverview, SpendingAnalysis, overview
+from ax_costaware.analysis import (
+    CostAndValueAnalysis,
+    CostAwareOverview,
+    DeploymentAnalysis,
+    FeedbackAnalysis,
+    IndirectQueryAnalysis,
+    SpendingAnalysis,
+    StoppingAnalysis,
+    overview,
+)
 from ax_costaware.core import Decision, Problem
 from ax_costaware.methods import Method
 from ax_costaware.session import complete_trial, exclude_trial
@@ -60,7 +69,7 @@ def test_by_way_of_the_client() -> None:
     assert len(re.findall("<div", shown)) == len(re.findall("</div>", shown))
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", ["control sets", "feedback"])
 def test_never_an_error(name: str) -> None:
     method, special = METHODS[name]
     client = method.make_client(initial_trials=2, budget=30.0)
@@ -90,15 +99,6 @@ def test_never_an_error(name: str) -> None:
     assert list(paid.df["status"]) == ["FAILED", "ABANDONED", "EARLY_STOPPED", "COMPLETED"]
     assert paid.subtitle.startswith("Spent ")
     assert "1 trial failed" in paid.subtitle
-
-
-def test_a_single_outcome() -> None:
-    for method, _ in METHODS.values():
-        client = method.make_client()
-        method.run_trials(client, 1)
-        cards = overview(client)
-        assert not any(isinstance(c, ErrorAnalysisCard) for c in cards)
-        assert set(unavailable(cards)) <= {"InputLawAnalysis"}
 
 
 def test_what_is_in_the_way_is_named(client: Client, tmp_path: Path) -> None:
@@ -165,24 +165,46 @@ def test_an_unforeseen_error_is_a_card(
     assert "by chance" in (tmp_path / "page.html").read_text("utf-8")
 
 
-def test_names_are_escaped(tmp_path: Path, client: Client) -> None:
-    client._experiment.name = "<b>&plants"
-    page = tmp_path / "page.html"
-    overview(client, page)
-    assert "<h1>Overview of &lt;b&gt;&amp;plants</h1>" in page.read_text("utf-8")
-
-
-def test_bad_arguments(client: Client, tmp_path: Path) -> None:
-    with pytest.raises(UserInputError, match=r"path=.*expected the name of a file in a folder"):
-        overview(client, tmp_path / "none" / "page.html")
-    with pytest.raises(UserInputError, match=r"path=.*expected the name of a file in a folder"):
-        overview(client, tmp_path)
-    with pytest.raises(UserInputError, match="path=3: expected the name of a file, or None"):
-        overview(client, 3)  # type: ignore[arg-type]
-    with pytest.raises(UserInputError, match="client is a str"):
-        overview("client")  # type: ignore[arg-type]
-    client.configure_generation_strategy(method="random_search")
-    with pytest.raises(UserInputError, match="does not know what a trial costs"):
-        overview(client)
-    (card,) = client.compute_analyses([CostAwareOverview()], display=False)
+@pytest.mark.parametrize(
+    ("analysis", "method", "other"),
+    [
+        (CostAndValueAnalysis, toy, gittins_toy),
+        (DeploymentAnalysis, gittins_toy, feedback_toy),
+        (FeedbackAnalysis, feedback_toy, toy),
+        (IndirectQueryAnalysis, tree_toy, feedback_toy),
+        (StoppingAnalysis, gittins_toy, toy),
+    ],
+)
+def test_where_a_card_does_not_apply(analysis: Any, method: Any, other: Any) -> None:
+    """Before an outcome, without a strategy, and with the strategy of another method."""
+    client, others = method.make_client(), other.make_client()
+    (card,) = client.compute_analyses([analysis()], display=False)
     assert isinstance(card, NotApplicableStateAnalysisCard)
+    with pytest.raises(UserInputError, match=analysis.__name__):
+        analysis().compute(client._experiment, client._generation_strategy)
+    method.run_trials(client, 1)
+    with pytest.raises(UserInputError, match="strategy"):
+        analysis().compute(client._experiment)
+    with pytest.raises(UserInputError, match=analysis.__name__):
+        analysis().compute(client._experiment, others._generation_strategy)
+    client.configure_generation_strategy(method="random_search")
+    with pytest.raises(UserInputError, match=analysis.__name__):
+        analysis().compute(client._experiment, client._generation_strategy)
+
+
+def test_pages(client: Client, tmp_path: Path) -> None:
+    """One script, all texts, nothing from elsewhere; and paths that are none are refused."""
+    client._experiment.name = "<b>&plants"
+    cards = overview(client, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert "<h1>Overview of &lt;b&gt;&amp;plants</h1>" in page
+    assert page.count("plotly.js v") == 1
+    text = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
+    for card in cards:
+        assert f"<h2>{escape(card.title)}</h2>\n<p>{escape(card.subtitle)}</p>" in text
+    assert not re.search(r"(src|href)\s*=", text)
+    for path in (tmp_path / "none" / "page.html", tmp_path, 3):
+        with pytest.raises(UserInputError, match="path="):
+            overview(client, path)  # type: ignore[arg-type]
+    with pytest.raises(UserInputError, match="client"):
+        overview("client")  # type: ignore[arg-type]

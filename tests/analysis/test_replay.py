@@ -127,8 +127,7 @@ def test_largest_control_sets() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "expected"),
-    [(2, [3, 9]), (3, [3, 5, 9]), (4, [3, 4, 5, 9]), (40, [3, 4, 5, 9])],
+    ("count", "expected"), [(2, [3, 9]), (3, [3, 5, 9]), (4, [3, 4, 5, 9]), (40, [3, 4, 5, 9])]
 )
 def test_even_selection(count: int, expected: list[int]) -> None:
     assert even_selection([3, 4, 5, 9], count) == expected

@@ -12,13 +12,11 @@ from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
 
 from ax_costaware import AffineCost, fidelity_strategy
-from ax_costaware.analysis import DecisionAnalysis, RecommendationAnalysis, SpendingAnalysis
-from ax_costaware.analysis.figures import hover, log_ticks, short_names, value_title
-from ax_costaware.analysis.method_analysis import Objective
+from ax_costaware.analysis import DecisionAnalysis, SpendingAnalysis
+from ax_costaware.analysis.figures import hover, short_names
 from ax_costaware.analysis.spending import spending_figure
-from ax_costaware.analysis.tables import html_table
 from ax_costaware.ax_bridge.records import RECORD
-from ax_costaware.session import query, recommend, report_cost, spending
+from ax_costaware.session import query, spending
 
 NAN = float("nan")
 FRAME = pd.DataFrame(
@@ -62,14 +60,6 @@ def test_figure() -> None:
     assert [shape.y0 for shape in figure.layout.shapes] == [10.0]
 
 
-def test_figure_without_a_budget_or_a_charge() -> None:
-    rows = FRAME.iloc[3:4].assign(cumulative_cost=0.0)
-    figure = spending_figure(rows, ["b"], budget=None, cost_metric=None)
-    assert set(traces(figure)) == {"spent", "b", "not charged"}
-    assert figure.layout.yaxis.range is None
-    assert not figure.layout.shapes
-
-
 def test_more_groups_than_colours() -> None:
     """Sixty control sets, of which the most expensive have a name and a colour each."""
     names = [f"set {i}" for i in range(60)]
@@ -94,16 +84,6 @@ def test_spending(client: Client) -> None:
         "Spent 9 of 20 (3 of it reserved for unfinished trials), 11 remaining. By purpose: "
         "6 in 2 trials (water+acid); 3 in 3 trials (water). Above, "
     )
-
-
-def test_a_cost_that_differs_by_rounding_is_no_other_one(client: Client) -> None:
-    dash = "A dash is the expected cost"
-    report_cost(client, 0, 1.0 + 1e-8)
-    (card,) = client.compute_analyses([SpendingAnalysis()], display=False)
-    assert dash not in card.subtitle
-    report_cost(client, 0, 1.1)
-    (card,) = client.compute_analyses([SpendingAnalysis()], display=False)
-    assert dash in card.subtitle
 
 
 def test_a_trial_that_came_less_far_was_not_spent_at_the_target() -> None:
@@ -141,26 +121,6 @@ def test_decisions(client: Client) -> None:
     assert f"The last decision, on trial 4: {query(client, 4).why}" in card.subtitle
 
 
-def test_recommendation(client: Client) -> None:
-    (card,) = client.compute_analyses([RecommendationAnalysis()], display=False)
-    best = recommend(client)
-    first = card.df.iloc[0]
-    assert first["control_set"] == best.control_set
-    assert first["expected_value"] == best.expected_value
-    assert len(card.df) == 1 + len(best.alternatives)
-    assert "greatest expected growth" in card.subtitle
-    again = RecommendationAnalysis().compute(client._experiment, client._generation_strategy)
-    pd.testing.assert_frame_equal(card.df, again.df)
-
-
-def test_table_escapes_and_stays_one_block() -> None:
-    table = html_table(pd.DataFrame({"<a>": ["x\n\n<script>", "y" * 100]}))
-    assert "&lt;a&gt;" in table
-    assert "x &lt;script&gt;" in table
-    assert "\n\n" not in table
-    assert "overflow-wrap:anywhere;min-width:22em" in table
-
-
 def test_short_names_stay_apart() -> None:
     long = "only the temperature of the first furnace in hall {} (by night)"
     names = [long.format("A"), long.format("B") + " ", "everything"]
@@ -169,27 +129,6 @@ def test_short_names_stay_apart() -> None:
     assert len(set(short.values())) == 3
     assert short["everything"] == "everything"
     assert all(len(name) <= 38 for name in short.values())
-
-
-def test_value_title() -> None:
-    assert value_title(Objective("growth", minimize=False)) == "growth (higher is better)"
-    long = value_title(Objective("days_to_the_second_germination", minimize=True), "Expected ")
-    assert long == "Expected days_to_t…rmination<br>(lower is better)"
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "text"),
-    [
-        (0.4, 6.0, ["0.1", "0.2", "0.5", "1", "2", "5", "10", "20", "50"]),
-        (1e-6, 1e2, ["1e-06", "1e-05", "0.0001", "0.001", "0.01", "0.1", "1", "10", "100"]),
-    ],
-)
-def test_log_ticks(low: float, high: float, text: list[str]) -> None:
-    assert log_ticks(low, high)["ticktext"] == text
-
-
-def test_a_short_log_axis_has_numbers_too() -> None:
-    assert log_ticks(24.4, 37.2) == {"type": "log"}
 
 
 def test_texts_over_points() -> None:
@@ -204,11 +143,3 @@ def test_texts_over_points() -> None:
     # As null, plotly would write what is missing as zero.
     told = hover("{status} {reported_cost:.6g}", FRAME)["customdata"]
     assert told.values.tolist()[:2] == [["COMPLETED", "NaN"], ["COMPLETED", 3.0]]
-
-
-def test_all_of_it_at_any_scale() -> None:
-    for scale in (1e-6, 1e6):
-        rows = FRAME.assign(**{c: FRAME[c] * scale for c in ("charged", "lost", "cumulative_cost")})
-        figure = spending_figure(rows, ["a", "b"], budget=10 * scale, cost_metric=None)
-        assert figure.layout.yaxis.exponentformat == "power"
-        assert figure.layout.yaxis.range[1] == pytest.approx(11.2 * scale)

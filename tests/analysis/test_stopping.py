@@ -5,21 +5,17 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard
 from ax.api.client import Client
-from ax.core.analysis_card import NotApplicableStateAnalysisCard
 from ax.core.arm import Arm
 from ax.core.generator_run import GeneratorRun
-from ax.exceptions.core import OptimizationShouldStop, UserInputError
+from ax.exceptions.core import OptimizationShouldStop
 
 from ax_costaware import SwitchingCost, complete_trial, should_stop, spending
 from ax_costaware.analysis import StoppingAnalysis
 from ax_costaware.ax_bridge.records import RECORD
 from tests.ax.gittins_toy import FAST, complete, make_client, objective, record, run_trials
-
-from .conftest import make_client as make_control_set_client
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -65,19 +61,6 @@ def test_why_it_stopped(sign: float) -> None:
     assert " of 100." in card.subtitle
     names = [trace.name for trace in card.get_figure().data]
     assert "now: stop" in names
-
-
-def test_rows_hold_what_was_recorded_and_is_pending() -> None:
-    client = make_client(lmbda=1e-4)
-    run_trials(client, 5)
-    ((index, _),) = client.get_next_trials(max_trials=1).items()
-    row = _card(client).df.iloc[index]
-    decision = record(client, index)["decision"]
-    assert row["status"] == "RUNNING"
-    assert math.isnan(row["outcome"])
-    assert (row["index"], row["incumbent"]) == (decision["index"], decision["incumbent"])
-    assert row["expected_cost"] == record(client, index)["expected_cost"] == row["charged"]
-    assert row[["cost_lower", "cost_upper"]].isna().all()
 
 
 def test_the_best_outcome_keeps_to_the_outcome_constraints() -> None:
@@ -150,34 +133,3 @@ def test_the_incumbent_of_another_method_is_not_drawn() -> None:
     complete_trial(client, 0, {"y": 0.1})
     frame = _card(client).df
     assert list(frame["incumbent"].notna()) == [False, True]
-
-
-def test_before_the_model_decides_there_is_only_what_comes_next() -> None:
-    client = make_client(lmbda=1e-4)
-    run_trials(client, 2)
-    frame = _card(client).df
-    assert list(frame["index"].notna()) == [False, False, True]
-    standalone = StoppingAnalysis().compute(client._experiment, client._generation_strategy)
-    pd.testing.assert_frame_equal(standalone.df, frame)
-
-
-def test_not_applicable_before_the_first_outcome() -> None:
-    client = make_client(lmbda=1e-4)
-    (card,) = client.compute_analyses([StoppingAnalysis()], display=False)
-    assert isinstance(card, NotApplicableStateAnalysisCard)
-    client.get_next_trials(max_trials=1)
-    with pytest.raises(UserInputError, match="StoppingAnalysis cannot be computed"):
-        StoppingAnalysis().compute(client._experiment, client._generation_strategy)
-
-
-def test_strategy_is_needed_and_must_have_a_price() -> None:
-    client = make_client(lmbda=1e-4)
-    run_trials(client, 1)
-    with pytest.raises(UserInputError, match="strategy must be provided"):
-        StoppingAnalysis().compute(client._experiment)
-    other = make_control_set_client()
-    with pytest.raises(UserInputError, match="comes from control_set_strategy"):
-        StoppingAnalysis().compute(client._experiment, other._generation_strategy)
-    client.configure_generation_strategy(method="random_search")
-    with pytest.raises(UserInputError, match="does not know what a trial costs"):
-        StoppingAnalysis().compute(client._experiment, client._generation_strategy)

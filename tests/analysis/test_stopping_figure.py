@@ -65,39 +65,6 @@ def test_index_beside_incumbent_before_each_decision() -> None:
     assert figure.layout.yaxis.title.text == "growth (higher is better)"
 
 
-def test_without_an_index_the_verdict_stands_at_the_incumbent() -> None:
-    figure = _figure(FRAME.assign(index=NAN))
-    assert list(_trace(figure, "now: stop").y) == [0.9]
-
-
-@pytest.mark.parametrize(
-    ("index", "hidden"),
-    [([NAN, 0.95, 1.0, 0.85], ""), ([NAN, 50.0, 1.0, 0.85], "<br>(2 values beyond the axis)")],
-)
-def test_values_beyond_the_axis_are_counted(index: list[float], hidden: str) -> None:
-    frame = FRAME.assign(index=index, incumbent=[NAN, 0.9 if not hidden else -9.0, 0.9, 0.9])
-    figure = _figure(frame)
-    assert figure.layout.xaxis.title.text == f"Before trial{hidden}"
-
-
-def test_outcomes_over_cost_with_the_budget() -> None:
-    figure = _figure()
-    dots, best = _trace(figure, "trial (hollow: initial)"), _trace(figure, "best outcome so far")
-    assert (list(dots.x), list(dots.y)) == ([1.0, 3.0, 7.0], [0.5, 0.9, 0.8])
-    assert list(dots.marker.symbol) == ["circle-open", "circle", "circle"]
-    assert list(best.y) == [0.5, 0.9, 0.9]
-    assert {shape.x0 for shape in figure.layout.shapes} == {10.0}
-    low, high = figure.layout.xaxis2.range
-    assert low < 0 < 10 < high  # so that free past data are not cut in two
-    assert not _figure(method=CostAware(cost="hours", lmbda=0.1)).layout.shapes
-
-
-def test_a_budget_of_which_nothing_is_spent_is_on_the_axis() -> None:
-    figure = _figure(FRAME.assign(cumulative_cost=0.0), method=CostAware(cost="hours", budget=0.5))
-    assert "budget" not in figure.layout.xaxis2.title.text
-    assert {shape.x0 for shape in figure.layout.shapes} == {0.5}
-
-
 @pytest.mark.parametrize(("minimize", "outlier"), [(False, -100.0), (True, 100.0)])
 def test_an_outlier_does_not_press_the_others_together(minimize: bool, outlier: float) -> None:
     frame = FRAME.assign(outcome=[outlier, 0.9, 0.8, NAN])
@@ -118,15 +85,3 @@ def test_calibration_tells_inside_from_outside() -> None:
     assert list(outside.x) == [4.0]
     assert (figure.layout.xaxis3.type, figure.layout.yaxis3.type) == ("log", "log")
     assert "Learned cost: 1 of 2<br>within the predicted 95 %" in _texts(figure)
-
-
-def test_known_costs_have_no_calibration() -> None:
-    figure = _figure(KNOWN, method=CostAware(cost=2.0, budget=10.0))
-    assert not [text for text in _texts(figure) if text.startswith("Learned")]
-    assert figure.layout.xaxis2.title.text.startswith("Cost spent<br>")
-
-
-@pytest.mark.parametrize("rows", [[0, 3], [3], [0]])
-def test_early_or_with_one_row(rows: list[int]) -> None:
-    figure = _figure(FRAME.iloc[rows])
-    assert figure.layout.height > 0

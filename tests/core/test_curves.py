@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -13,7 +12,6 @@ import torch
 from ax_costaware.core import Decision, PastTrial, Simulation
 from ax_costaware.core.curves import MOST_POINTS, curve_points, thinned
 from ax_costaware.core.simulation import Outcome
-from ax_costaware.costs.cost import AffineCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import CostAware, MultiFidelity
 from ax_costaware.space import Range, Space
@@ -126,23 +124,3 @@ def test_which_fidelity_progress_is_measured_in() -> None:
     row = {**ROWS[0], "s": 0.5}
     simulation.tell(Decision(row, "given"), run(row, 3))
     assert not curve_points(several, simulation.problem(), "objective")
-
-
-@pytest.mark.slow
-def test_whole_runs_learn_from_curves() -> None:
-    method = MultiFidelity(
-        AffineCost({"epochs": 0.1}, fixed=0.5),
-        target={"epochs": 100},
-        budget=14.0,
-        initial_trials=3,
-        num_restarts=2,
-        raw_samples=64,
-    )
-    simulation = Simulation(method, SPACE)
-    while isinstance(decision := simulation.ask(), Decision):
-        row = decision.parameters
-        simulation.tell(decision, run(row, *range(1, int(str(row["epochs"])))))
-    assert sum(entry.charged for entry in simulation.ledger) <= 14 * (1 + 1e-9)
-    best = simulation.recommend().parameters
-    assert hill(best) > 0.8
-    assert math.isclose(float(str(best["epochs"])), 100)

@@ -102,18 +102,6 @@ def test_a_batch_ends_where_nothing_else_is_worth_its_price() -> None:
     assert len(_batch(simulation, simulation.problem())) == AT_ONCE
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_one_trial_beside_one_that_runs(name: str) -> None:
-    """It is elsewhere where that is of use; and where one trial is asked for there is one."""
-    simulation = _run(name)
-    problem = simulation.problem()
-    (first,) = _batch(simulation, problem, most=1)
-    running = replace(problem, pending=(Pending(len(problem.trials), first.parameters),))
-    (second,) = _batch(simulation, running, most=1)
-    if name != "sets all":
-        assert _closest(problem, [first, second]) > 0.01
-
-
 def test_repeats_average_much_noise() -> None:
     """Then they stay: what is taken for noise is a large part of what outcomes differ by."""
     simulation = _run("goes on")
@@ -165,35 +153,6 @@ def test_what_is_known_is_observed_often() -> None:
     assert replace(problem, known=()).model is problem.model
 
 
-@pytest.mark.parametrize("cost", [None, float("nan"), -1.0])
-@pytest.mark.parametrize("row", [{"x1": 0.5, "x2": 1.0}, {"x1": 0.5}, {"x1": 0.5, "x2": 1.1}])
-def test_a_decision_that_is_no_trial_is_refused(
-    row: Row, cost: float | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A method of one's own would pay for it, or for ever after lack a sum of what was spent."""
-    problem = _run("goes on").problem()
-    decision = Decision(dict(row), "given", cost)
-    monkeypatch.setattr(CostAware, "decide", lambda *_: decision)
-    if cost is None and row == {"x1": 0.5, "x2": 1.0}:
-        assert next_trial(METHODS["goes on"], problem, initial=False) == decision
-        return
-    with pytest.raises(InputError, match=r"Gittins decided on .* for each of \['x1', 'x2'\]"):
-        next_trial(METHODS["goes on"], problem, initial=False)
-
-
-@pytest.mark.parametrize("initial", [False, True])
-def test_a_method_that_decides_nothing_is_refused(
-    initial: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A method of one's own that forgets to return is named, and not some attribute of None."""
-    problem = _run("goes on").problem()
-    # None ends the initial design once there are outcomes.
-    problem = replace(problem, trials=()) if initial else problem
-    monkeypatch.setattr(CostAware, "initial" if initial else "decide", lambda *_: None)
-    with pytest.raises(InputError, match=r"Gittins decided on None: expected a Decision or a Stop"):
-        next_trial(METHODS["goes on"], problem, initial)
-
-
 MIXED = Space.of(
     [Range("x", 0.0, 1.0), Range("n", 1, 9, is_integer=True), Choice("c", ("a", "b"))],
     sums=[({"x": 9.0, "n": 1.0}, 12.0)],
@@ -201,48 +160,57 @@ MIXED = Space.of(
 TRIAL: dict[str, Any] = {"x": 0.5, "n": 3, "c": "a"}
 
 
-def _next(decision: object, monkeypatch: pytest.MonkeyPatch, **fixed: Any) -> Decision | Stop:
-    monkeypatch.setattr(CostAware, "initial", lambda *_: decision)
-    return next_trial(METHODS["goes on"], Problem(MIXED, fixed=fixed), initial=True)
+def _next(
+    decision: object, monkeypatch: pytest.MonkeyPatch, initial: bool = True, **fixed: Any
+) -> Decision | Stop:
+    monkeypatch.setattr(CostAware, "initial" if initial else "decide", lambda *_: decision)
+    return next_trial(METHODS["goes on"], Problem(MIXED, fixed=fixed), initial=initial)
 
 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"c": "z"}, "one of the values, for each of"),
-        ({"n": 2.5}, "one of the values, for each of"),
-        ({"x": "0.5"}, "one of the values, for each of"),
-        ({"x": None}, "one of the values, for each of"),
-        ({"x": True}, "one of the values, for each of"),
-        ({"x": 0.9, "n": 9}, "expected a trial that meets the constraints"),
-        ({"c": "b"}, "expected {'c': 'a'}, as was fixed"),
+        ({"c": "z"}, "for each of"),
+        ({"n": 2.5}, "for each of"),
+        ({"x": "0.5"}, "for each of"),
+        ({"x": None}, "for each of"),
+        ({"x": True}, "for each of"),
+        ({"x": 1.1}, "for each of"),
+        ({"x": 0.9, "n": 9}, "meets the constraints"),
+        ({"c": "b"}, "{'c': 'a'}"),
     ],
 )
 def test_values_that_a_trial_cannot_have(
     changed: Row, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They were paid for, rounded, or failed with a TypeError; and what comes after reads them."""
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=f"Gittins decided on .*{message}"):
         _next(Decision({**TRIAL, **changed}, "given", 1.0), monkeypatch, c="a")
 
 
 @pytest.mark.parametrize(
-    ("decision", "message"),
+    ("decision", "name"),
     [
-        (Decision([0.5], "given", 1.0), r"decided on \[0.5\] with"),  # type: ignore[arg-type]
+        (None, "decided on None"),
+        (Decision([0.5], "given", 1.0), r"decided on \[0.5\]"),  # type: ignore[arg-type]
+        (Decision({"x": 0.5}, "given", 1.0), "decided on {'x': 0.5}"),
         (Decision(TRIAL, "given", "1"), "expected_cost='1'"),  # type: ignore[arg-type]
-        (Decision(TRIAL, None, 1.0), "why=None: expected a string"),  # type: ignore[arg-type]
-        (Decision(TRIAL, "given", 1.0, {"a": torch.ones(2)}), r"details=.*plain JSON \(a Tensor"),
-        (Decision(TRIAL, "given", 1.0, {(1, 2): 0}), "details=.*plain JSON"),  # type: ignore[dict-item]
-        (Decision(TRIAL, "given", 1.0, extra={"a": {1}}), r"extra=.*plain JSON \(a set is none"),
-        (Stop(None), "expected a Decision or a Stop, with a reason"),  # type: ignore[arg-type]
+        (Decision(TRIAL, "given", float("nan")), "expected_cost=nan"),
+        (Decision(TRIAL, "given", -1.0), "expected_cost=-1"),
+        (Decision(TRIAL, None, 1.0), "why=None"),  # type: ignore[arg-type]
+        (Decision(TRIAL, "given", 1.0, {"a": torch.ones(2)}), "details="),
+        (Decision(TRIAL, "given", 1.0, {(1, 2): 0}), "details="),  # type: ignore[dict-item]
+        (Decision(TRIAL, "given", 1.0, extra={"a": {1}}), "extra="),
+        (Stop(None), "a reason"),  # type: ignore[arg-type]
     ],
 )
-def test_what_cannot_be_stored(
-    decision: object, message: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("initial", [False, True])
+def test_what_is_no_decision(
+    decision: object, name: str, initial: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(InputError, match=message):
-        _next(decision, monkeypatch)
+    """A method of one's own would pay for it, or for ever after lack a sum of what was spent."""
+    with pytest.raises(InputError, match=f"(?s)Gittins.*{name}"):
+        _next(decision, monkeypatch, initial)
 
 
 def test_a_decision_is_what_a_store_gives_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,7 +229,7 @@ def test_a_decision_is_what_a_store_gives_back(monkeypatch: pytest.MonkeyPatch) 
 def test_a_recommendation_that_is_none(found: object, monkeypatch: pytest.MonkeyPatch) -> None:
     simulation = _run("goes on")
     monkeypatch.setattr(CostAware, "recommend", lambda *_: found)
-    with pytest.raises(InputError, match=r"Gittins recommended .* expected a list of Best"):
+    with pytest.raises(InputError, match="Gittins recommended"):
         simulation.recommend()
 
 

@@ -12,14 +12,7 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models import SingleTaskGP
 from torch import Tensor
 
-from ax_costaware.core import (
-    Decision,
-    FixedHyperparameters,
-    Outcome,
-    Problem,
-    Simulation,
-    SpaceExhausted,
-)
+from ax_costaware.core import Problem, SpaceExhausted
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.optimize import design_of, is_out_of_scale, maximum_within
 from ax_costaware.exceptions import InputError
@@ -142,23 +135,6 @@ def test_integers_on_a_log_scale_are_known_again() -> None:
     assert not len(untried(quasi_random, space.encode(rows)))
 
 
-def decisions(unit: float, bounded: bool) -> list[list[float]]:
-    """Decisions on a hill over a square of some width, or on a slope over half of it."""
-    sums = [({"x": 1.0, "y": 1.0}, unit)] if bounded else []
-    space = Space.of([Range("x", 0, unit), Range("y", 0, unit)], sums)
-    method = CostAware(1.0, lmbda=1e-9, initial_trials=3, num_restarts=2, raw_samples=16)
-    simulation = Simulation(method, space, hyperparameters=FixedHyperparameters(lengthscale=0.4))
-    found = []
-    for _ in range(6):
-        decision = simulation.ask()
-        assert isinstance(decision, Decision)
-        x, y = (float(str(value)) / unit for value in decision.parameters.values())
-        found.append([x, y])
-        hill = -((x - 0.3) ** 2) - (y - 0.6) ** 2
-        simulation.tell(decision, Outcome(1.3 * x + y if bounded else hill))
-    return found
-
-
 @pytest.mark.parametrize(
     ("parameter", "is_bounded", "expected"),
     [
@@ -178,17 +154,6 @@ def test_which_spaces_are_searched_in_units_of_the_ranges(
     others = [Choice("soil", SOILS), Range("pots", 0, 9, is_integer=True)]
     sums = [({"n": 1.0, "pots": 1.0}, 9.0)] if is_bounded else []
     assert is_out_of_scale(Space.of([parameter, *others], sums)) is expected
-
-
-@pytest.mark.parametrize("unit", [1e-6, 1e6])
-def test_decisions_do_not_depend_on_the_unit_of_parameters(unit: float) -> None:
-    found, usual = (torch.tensor(decisions(u, bounded=False)) for u in (unit, 1.0))
-    torch.testing.assert_close(found, usual, rtol=0, atol=2e-3)
-
-
-@pytest.mark.parametrize("unit", [1e-3, 1e6])
-def test_parameter_constraints_are_reached_in_any_unit(unit: float) -> None:
-    assert min(abs(x - 1) + abs(y) for x, y in decisions(unit, bounded=True)) < 1e-4
 
 
 @pytest.mark.parametrize("held", [{"x": 0.5}, {"x": 0.5, "n": 1}], ids=["real", "real, integer"])
@@ -236,8 +201,6 @@ LIDS = [Choice("soil", SOILS), Choice("lid", (True, False))]
 X, Y = Range("x", 0.0, 1.0), Range("y", 0.0, 1.0)
 TIED: dict[str, Space] = {
     "few": Space.of(parts(5, 10), sum_is(dict.fromkeys("abcde", 1.0), 10.0)),
-    "many": Space.of(parts(5, 10), sum_is(dict.fromkeys("abcde", 1.0), 20.0)),
-    "weights": Space.of(parts(4, 30), sum_is({"a": 2.0, "b": 3.0, "c": 5.0, "d": 1.0}, 60.0)),
     "two sums": Space.of(
         parts(5, 12),
         [
@@ -245,9 +208,7 @@ TIED: dict[str, Space] = {
             *sum_is({"a": 1.0, "b": 2.0, "c": 3.0, "d": 1.0, "e": 2.0}, 35.0),
         ],
     ),
-    "steps": Space.of(STEPS, sum_is(dict.fromkeys("abcde", 1.0), 1.0)),
     "many steps": Space.of(STEPS, sum_is(dict.fromkeys("abcde", 1.0), 2.0)),
-    "at most": Space.of(parts(5, 14), [(dict.fromkeys("abcde", 1.0), 11.0)]),
     "weights at most": Space.of(
         parts(5, 14), [({"a": 3.0, "b": 4.0, "c": 5.0, "d": 7.0, "e": 2.0}, 47.0)]
     ),
@@ -301,7 +262,7 @@ def test_the_best_point_where_constraints_leave_little(name: str) -> None:
     if found is not None:
         assert torch.allclose(found, points.unique(dim=0))
     assert (found is None) == (bool(space.smooth) or len(points) > ALL_POINTS)
-    for seed in range(3):
+    for seed in range(2):
         generator = torch.Generator().manual_seed(seed)
         bumps = Bumps(space, points[torch.randperm(len(points), generator=generator)[:20]])
         with torch.no_grad():

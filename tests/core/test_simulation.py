@@ -17,7 +17,6 @@ import pytest
 from ax_costaware.core import (
     Decision,
     FixedHyperparameters,
-    Problem,
     Simulation,
     SpaceExhausted,
     Stop,
@@ -25,12 +24,10 @@ from ax_costaware.core import (
 )
 from ax_costaware.core.account import spent
 from ax_costaware.core.history import PastTrial
-from ax_costaware.core.problem import Pending
 from ax_costaware.core.simulation import Outcome
 from ax_costaware.core.traits import CONTROL_SET
-from ax_costaware.costs import ControlSet, CostModel, CostOfTrial
+from ax_costaware.costs import ControlSet
 from ax_costaware.costs.cost import AffineCost
-from ax_costaware.costs.cost_model import ANY_TRIAL
 from ax_costaware.exceptions import InputError
 from ax_costaware.laws import FiniteConditional, GaussianConditional
 from ax_costaware.methods import (
@@ -40,12 +37,9 @@ from ax_costaware.methods import (
     EpsilonSchedule,
     IndirectQueries,
     Method,
-    MultiFidelity,
     TreeSearch,
 )
-from ax_costaware.methods.cost_aware.rules import GittinsStop
 from ax_costaware.methods.costly_feedback.rules import MeasurementRule
-from ax_costaware.methods.priced import PricedCosts
 from ax_costaware.methods.resolution_tree import LEVEL
 from ax_costaware.space import Choice, Fixed, Range, Space
 from ax_costaware.space.parameters import Row
@@ -109,11 +103,7 @@ class Case:
 CASES = {
     "gittins": Case(
         CostAware(
-            AffineCost({"x2": 2.0}, fixed=0.5),
-            budget=14.0,
-            stop=False,
-            initial_trials=3,
-            **FAST,
+            AffineCost({"x2": 2.0}, fixed=0.5), budget=14.0, stop=False, initial_trials=3, **FAST
         ),
         SQUARE,
         lambda: measured,
@@ -209,23 +199,44 @@ def ran(request: pytest.FixtureRequest) -> tuple[Case, Simulation]:
     return case, run_of(case)
 
 
-def test_a_run_goes_on_from_its_trials(ran: tuple[Case, Simulation]) -> None:
-    """Trials are all that there is to keep: there is no other state, and asking changes none."""
+def test_a_run_is_charged_and_stays_within_the_budget(ran: tuple[Case, Simulation]) -> None:
     case, simulation = ran
-    first = simulation.trials[:6]
-    resumed = Simulation(case.method, case.space, False, case.model, trials=list(first))
-    assert resumed.ask() == resumed.ask()
-    decision = resumed.ask()
-    assert isinstance(decision, Decision)
-    assert decision.parameters == simulation.trials[6].parameters
-    assert decision.why == simulation.trials[6].record["why"]
+    budget, entries = case.method.budget, simulation.ledger
+    assert budget is not None
+    assert [entry.trial_index for entry in entries] == list(range(len(simulation.trials)))
+    learned = case.method.trial_costs.metric is not None
+    assert 0.5 * budget < spent(entries) <= budget * (1.0 + 0.3 * learned) + 1e-9
+    for entry, trial in zip(entries, simulation.trials, strict=True):
+        assert list(trial.parameters) == list(case.space.order)
+        assert case.space.meets(trial.parameters)
+        assert entry.initial == (trial.index < simulation.method.initial_trials)
+        if learned and trial.is_observed:
+            assert entry.charged == trial.reported_cost == 0.5 + 2.0 * trial.parameters["x2"]  # type: ignore[operator]
+        elif learned:
+            assert (entry.charged, entry.expected_cost, entry.skipped) == (0.0, 0.0, True)
+        else:
+            cost = case.method.cost_at(trial.parameters)
+            assert entry.charged == (cost if trial.is_observed else 0.0)
+            assert entry.expected_cost == entry.charged
+
+
+def test_what_to_deploy(ran: tuple[Case, Simulation]) -> None:
+    case, simulation = ran
+    best = simulation.recommend()
+    within = case.best["within"]
+    found = {name: best.parameters[name] for name in case.best if name != "within"}
+    assert found == pytest.approx({n: case.best[n] for n in found}, abs=within)
+    assert best.standard_deviation >= 0.0
+    assert simulation.recommend() == best
 
 
 EXPENSIVE = ["gittins, learned costs", "costly feedback, learned costs", "indirect queries"]
 """Cases whose decisions take longest."""
 
 
-@pytest.mark.parametrize("name", mostly_slow(CASES, CASES.keys() - EXPENSIVE))
+@pytest.mark.parametrize(
+    "name", mostly_slow(CASES, ["gittins", "costly feedback", "tree search", "control sets"])
+)
 def test_a_region_that_fails_is_left(name: str) -> None:
     """Where the best of all always fails, no point is tried twice, and most trials succeed."""
     case = CASES[name]
@@ -246,16 +257,6 @@ def test_a_region_that_fails_is_left(name: str) -> None:
     rows = [repr(trial.parameters) for trial in later]
     assert len(set(rows)) == len(rows)
     assert 1 <= len(rows) <= 4, rows
-
-
-def test_stops_where_nothing_is_worth_its_cost() -> None:
-    """Before the budget is used up; and it never does where it is told not to."""
-    method = CostAware(1.0, lmbda=0.05, stop=GittinsStop(), initial_trials=3, **FAST)
-    simulation = simulate(method, SQUARE, measured, 40, hyperparameters=MODEL)
-    assert 3 <= len(simulation.trials) < 40
-    stop = simulation.ask()
-    assert isinstance(stop, Stop)
-    assert "lambda 0.05" in stop.reason
 
 
 @pytest.mark.parametrize("minimize", [False, True])
@@ -287,22 +288,6 @@ def test_a_trial_that_went_wrong_does_not_set_the_scale(name: str, minimize: boo
     assert not Simulation(given, case.space, hyperparameters=case.model).method.winsorize
 
 
-def test_what_to_deploy_right_after_a_trial() -> None:
-    """A model of the method's own is then fitted for the recommendation."""
-    simulation = simulate(CostAware(1.0, initial_trials=5, **FAST), SQUARE, measured, 5)
-    best = max(trial.outcome for trial in simulation.trials if trial.outcome is not None)
-    assert simulation.recommend().mean == pytest.approx(best, abs=0.2)
-
-
-def test_more_integers_than_are_searched_one_by_one() -> None:
-    space = Space.of([Range("x1", 0, 1), Range("n", 1, 20_000, is_integer=True)])
-    method = CostAware(1.0, initial_trials=3, stop=False, **FAST)
-    run = simulate(
-        method, space, lambda x, _: Outcome(-abs(x["n"] / 2e4 - 0.5)), 5, hyperparameters=MODEL
-    )
-    assert all(isinstance(trial.parameters["n"], int) for trial in run.trials)
-
-
 EVERY_KIND = (
     Range("x", 0.01, 1.0, log_scale=True),
     Range("n", 1, 4, is_integer=True),
@@ -310,18 +295,6 @@ EVERY_KIND = (
     Choice("lamp", (1, 5, 20), is_ordered=True),
     Fixed("site", "here"),
 )
-
-
-def test_times_that_are_reported() -> None:
-    method = CostlyFeedback(time="hour", forgetting=0.05, initial_trials=3, **FAST)
-    simulation = Simulation(method, SQUARE, hyperparameters=MODEL)
-    for index in range(5):
-        decision = simulation.ask()
-        assert isinstance(decision, Decision)
-        outcome = measured(decision.parameters, True)._replace(metrics={"hour": 10.0 + index})
-        simulation.tell(decision, outcome)
-    times = method.times(simulation.trials)
-    assert [times[index] for index in range(5)] == [10, 11, 12, 13, 14]
 
 
 @pytest.mark.parametrize(
@@ -385,13 +358,6 @@ def test_what_the_budget_does_not_pay_for_is_passed_over(law: bool) -> None:
     assert rows != [tuple(trial.parameters.values()) for trial in design[: len(rows)]]
 
 
-def test_constraints_that_cannot_be_met() -> None:
-    """They are named, instead of being looked for without end."""
-    space = Space.of([Range("x1", 0, 1), Range("x2", 0, 1)], [({"x1": 1.0}, -1.0)])
-    with pytest.raises(InputError, match="met the parameter constraints"):
-        simulate(CostAware(1.0), space, measured, 1)
-
-
 def test_a_design_of_more_trials_than_there_are_points() -> None:
     """A run of points, which are not tried twice, ends; queries may be asked again."""
     space = Space.of([Choice("soil", ("sand", "clay", "peat"))])
@@ -426,7 +392,7 @@ def test_what_does_not_fit_is_refused_at_once() -> None:
         Simulation(CostlyFeedback(), SQUARE, hyperparameters=MODEL)
     three = FixedHyperparameters((0.1, 0.2, 0.3))
     for method in (CostAware("hours"), CostlyFeedback(forgetting=0.1)):
-        with pytest.raises(InputError, match=r"lengthscale=\[0.1, 0.2, 0.3\] has 3 .*expected 2"):
+        with pytest.raises(InputError, match=r"lengthscale=\[0.1, 0.2, 0.3\] has 3"):
             Simulation(method, SQUARE, hyperparameters=three)
     simulation = Simulation(CostAware("hours"), SQUARE, hyperparameters=MODEL)
     decision = simulation.ask()
@@ -478,78 +444,50 @@ def test_without_ax(fresh_process: FreshProcess) -> None:
     assert fresh_process.call("tests.core.test_simulation:run_without_ax") == []
 
 
-CAPS = {
-    "gittins": (1.2, 0.5),
-    "gittins, learned costs": (1.4, None),
-    "indirect queries": (1.4, 1.2),
-    "tree search": (1.0, 0.5),
-    "control sets": (0.5, 0.1),
-}
-"""By case the most that a trial may cost, which rules out some, and the least that any does."""
-
-
-def spends_more_on_a_trial(case: Case, cap: float, budget: float | None) -> bool:
-    """Whether one of the first ten trials costs more than a cap, where none is set."""
-    method: Any = replace(case.method, budget=budget)  # type: ignore[type-var]
-    simulation = Simulation(method, case.space, hyperparameters=case.model)
-    run = case.make_run()
-    for _ in range(10):
-        decision = simulation.ask()
-        if isinstance(decision, Stop):
-            break
-        simulation.tell(decision, run(decision.parameters, True))
-        if simulation.ledger[-1].charged > cap:
-            return True
-    return False
-
-
-@pytest.mark.parametrize("name", [name for name, (_, least) in CAPS.items() if least])
-def test_a_largest_cost_that_allows_no_trial_is_refused(name: str) -> None:
-    case, (_, least) = CASES[name], CAPS[name]
-    with pytest.raises(InputError, match=r"max_trial_cost=.*: expected a larger one\. No trial"):
-        run_of(case, 1, max_trial_cost=0.9 * (least or 0.0))
-    with pytest.raises(InputError, match="max_trial_cost=0: expected a finite number > 0, or None"):
-        replace(case.method, max_trial_cost=0)  # type: ignore[type-var]
-
-
-def test_a_largest_cost_below_that_of_every_measurement_is_refused() -> None:
-    with pytest.raises(InputError, match=r"max_trial_cost=0\.5 with cost=1\.0: expected at least"):
-        CostlyFeedback(cost=1.0, max_trial_cost=0.5)
-    assert CostlyFeedback(cost=1.0, max_trial_cost=1.0).max_trial_cost == 1.0
-
-
 @pytest.mark.parametrize(
-    ("outcome", "message"),
+    ("outcome", "name"),
     [
-        (Outcome(float("nan")), "value=nan: expected a finite number"),
-        (Outcome(1e308), r"value=1e\+308: expected a finite number, at most 1e\+100 in size"),
-        (Outcome(1.0, metrics={"heat": -1e101}), r"metrics\['heat'\]=-1e\+101: .* at most 1e\+100"),
-        (Outcome(1.0, cost=-5.0), "cost=-5.0: expected a finite number >= 0"),
-        (Outcome(1.0, cost=float("nan")), "cost=nan"),
+        (Outcome(float("nan")), "value=nan"),
+        (Outcome(1e308), r"value=1e\+308"),
+        (Outcome(1.0, metrics={"heat": -1e101}), r"metrics\['heat'\]=-1e\+101"),
         (Outcome(1.0, metrics={"heat": float("inf")}), r"metrics\['heat'\]=inf"),
-        (Outcome(1.0, metrics=[1.0]), r"metrics=\[1.0\]: expected a mapping, or None"),  # type: ignore[arg-type]
-        (Outcome(1.0, curve={5: float("nan")}), r"curve\[5.0\]=nan: expected a finite number"),
-        (Outcome(1.0, curve={"last": 1.0}), "a step of curve='last': expected a finite number"),  # type: ignore[dict-item]
-        (Outcome(1.0, realized={"x3": 1.0}), r"realized='x3': expected one of \['x1', 'x2'\]"),
+        (Outcome(1.0, metrics=[1.0]), "metrics="),  # type: ignore[arg-type]
+        (Outcome(1.0, cost=-5.0), "cost=-5"),
+        (Outcome(1.0, cost=float("nan")), "cost=nan"),
+        (Outcome(1.0, curve={5: float("nan")}), r"curve\[5.0\]=nan"),
+        (Outcome(1.0, curve={"last": 1.0}), "curve='last'"),  # type: ignore[dict-item]
+        (Outcome(1.0, realized={"x3": 1.0}), "realized='x3'"),
         (Outcome(1.0, realized={"x2": float("nan")}), r"realized\['x2'\]=nan"),
-        (Outcome(1.0, realized={"x2": 1e200}), r"realized\['x2'\]=1e\+200: .* at most 1e\+100"),
+        (Outcome(1.0, realized={"x2": 1e200}), r"realized\['x2'\]=1e\+200"),
+        (Outcome(1.0, realized={"x1": 1.0}), r"realized\['x1'\]=1.0"),
+        (1.0, "outcome=1.0"),
     ],
 )
-def test_an_outcome_that_is_none_is_refused_before_it_is_recorded(
-    outcome: Outcome, message: str
-) -> None:
-    simulation = Simulation(CostAware(1.0, budget=20), SQUARE, hyperparameters=MODEL)
+def test_an_outcome_that_is_none_is_refused_before_it_is_recorded(outcome: Any, name: str) -> None:
+    space = Space.of([Range("x1", 0.1, 0.9, logit_scale=True), Range("x2", 0, 1)])
+    simulation = Simulation(CostAware(1.0, budget=20), space, hyperparameters=MODEL)
     decision = simulation.ask()
     assert isinstance(decision, Decision)
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=name):
         simulation.tell(decision, outcome)
+    for told in (Stop("enough"), replace(decision, parameters={"x1": 0.5})):
+        with pytest.raises(InputError, match=r"decision=Stop|parameters: got"):
+            simulation.tell(told, Outcome(1.0))  # type: ignore[arg-type]
     assert not simulation.trials
+    assert not simulation.tell(decision, Outcome(1.0, failed=True)).is_observed
+    with pytest.raises(InputError, match="no trial has an outcome yet"):
+        simulation.recommend()
 
 
-def test_a_number_of_trials_that_is_none_is_refused_before_any_is_run() -> None:
+def test_what_is_simulated_is_checked() -> None:
     method = CostAware(1.0, budget=20)
-    with pytest.raises(InputError, match=r"num_trials=2\.5: expected an integer >= 0"):
+    with pytest.raises(InputError, match=r"num_trials=2\.5"):
         simulate(method, SQUARE, lambda row, _: pytest.fail(str(row)), 2.5)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"outcome=0\.5"):
+        simulate(method, SQUARE, lambda row, measure: 0.5, 3)  # type: ignore[arg-type, return-value]
+    space = Space.of([Range("x1", 0, 1), Range("x2", 0, 1)], [({"x1": 1.0}, -1.0)])
+    with pytest.raises(InputError, match="met the parameter constraints"):
+        simulate(method, space, measured, 1)
 
 
 def test_a_cost_under_its_metric_is_refused_before_it_is_recorded() -> None:
@@ -557,115 +495,39 @@ def test_a_cost_under_its_metric_is_refused_before_it_is_recorded() -> None:
     simulation = Simulation(CostAware("seconds", budget=20), SQUARE, hyperparameters=MODEL)
     decision = simulation.ask()
     assert isinstance(decision, Decision)
-    with pytest.raises(InputError, match="metrics has 'seconds': expected what a trial cost as"):
+    with pytest.raises(InputError, match="metrics has 'seconds'"):
         simulation.tell(decision, Outcome(1.0, metrics={"seconds": 3.0}))
     assert simulation.tell(decision, Outcome(1.0, 3.0)).metrics == {"seconds": 3.0}
-
-
-def test_an_input_that_has_no_logit_is_refused_before_it_is_recorded() -> None:
-    space = Space.of([Range("share", 0.1, 0.9, logit_scale=True)])
-    simulation = Simulation(CostAware(1.0, budget=20), space, hyperparameters=MODEL)
-    decision = simulation.ask()
-    assert isinstance(decision, Decision)
-    with pytest.raises(InputError, match=r"realized\['share'\]=1.0: .* strictly between 0 and 1"):
-        simulation.tell(decision, Outcome(1.0, realized={"share": 1.0}))
-    assert not simulation.trials
-
-
-def test_what_has_failed_is_not_learned_from() -> None:
-    simulation = Simulation(CostAware(1.0, budget=20), SQUARE, hyperparameters=MODEL)
-    decision = simulation.ask()
-    assert isinstance(decision, Decision)
-    assert not simulation.tell(decision, Outcome(1.0, failed=True)).is_observed
-    with pytest.raises(InputError, match="no trial has an outcome yet"):
-        simulation.recommend()
 
 
 def test_a_space_without_a_choice_is_refused() -> None:
     """Models have no columns then: trials were paid before that showed."""
     for space in (Space.of([]), Space.of([Fixed("x1", 1.0)])):
-        with pytest.raises(InputError, match=r"have one value each: expected a range"):
+        with pytest.raises(InputError, match="have one value each"):
             Simulation(CostAware(1.0, budget=20), space)
 
 
-def test_a_query_that_has_no_law_is_refused_before_it_is_recorded() -> None:
-    law = GaussianConditional([[1.0]], covariance=0.01)
-    method = IndirectQueries(target_parameters=(Range("t", 0, 10),), conditional=law, budget=9)
-    simulation = Simulation(method, Space.of([Range("x", 2, 8)]))
-    decision = simulation.ask()
-    assert isinstance(decision, Decision)
-    with pytest.raises(InputError, match="its points are outside of X"):
-        simulation.tell(decision, Outcome(1.0, realized={"x": 12.0}))
-    assert not simulation.trials
-
-
-def test_an_outcome_that_is_corrected_is_learned_from() -> None:
-    method = CostAware(1.0, budget=20, **FAST)
-    run = simulate(method, SQUARE, measured, 6, hyperparameters=MODEL)
-    best = run.recommend().trial_index
-    assert best is not None
-    run.trials[best] = replace(run.trials[best], outcome=-100.0)
-    anew = Simulation(run.method, SQUARE, hyperparameters=MODEL, trials=list(run.trials))
-    assert run.recommend() == anew.recommend()
-    assert run.recommend().trial_index != best
-
-
-@pytest.mark.usefixtures("full_searches")
-@pytest.mark.parametrize("name", ["costly feedback", "indirect queries", "control sets"])
-def test_of_a_flat_posterior_mean_what_was_tried_is_recommended(name: str) -> None:
-    case = CASES[name]
-    simulation = Simulation(case.method, case.space, hyperparameters=case.model)
-    decision = simulation.ask()
-    assert isinstance(decision, Decision)
-    realized = {column: 0.25 for column in ("x2", "x3") if name == "control sets"}
-    inputs = simulation.tell(decision, Outcome(0.0, realized=realized)).inputs
-    best = simulation.recommend()
-    scale = 10.0 if name == "indirect queries" else 1.0  # a query is a tenth of its point
-    tried = [scale * float(inputs[column.replace("t", "x")]) for column in best.parameters]
-    assert list(best.parameters.values()) == pytest.approx(tried, abs=1e-3)
-
-
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("name", "value", "said"),
     [
-        ({"method": CostAware}, "method=.* expected a method such as"),
-        ({"space": [Range("x1", 0, 1)]}, "space=.* expected one that Space.of makes"),
-        ({"hyperparameters": {"lengthscale": 0.3}}, "hyperparameters=.* FixedHyperparameters"),
-        ({"constraints": ["e <= 5"]}, "constraints='e <= 5': expected a list of OutcomeConstr"),
-        ({"trials": [{"x1": 0.5}]}, "trials=.* expected a list of PastTrial"),
-        ({"trials": [replace(PAST, index=5)]}, r"trials\[0\] has the index 5: expected 0"),
-        ({"trials": [replace(PAST, is_observed=False)]}, "is_observed=False: expected True, or"),
-        ({"trials": [replace(PAST, outcome=None)]}, r"the outcome of trials\[0\]=None"),
-        ({"trials": [replace(PAST, reported_cost=-1.0)]}, r"the cost of trials\[0\]=-1.0"),
-        ({"trials": [replace(PAST, parameters={"x1": 1.0})]}, r"trials\[0\]: got {'x1': 1.0}"),
-        (
-            {"trials": [replace(PAST, realized={"x3": 1.0})]},
-            r"of trials\[0\]='x3': expected one of",
-        ),
+        ("method", CostAware, ""),
+        ("space", [Range("x1", 0, 1)], ""),
+        ("hyperparameters", {"lengthscale": 0.3}, ""),
+        ("constraints", ["e <= 5"], ""),
+        ("trials", [{"x1": 0.5}], ""),
+        ("trials", [replace(PAST, index=5)], "index 5"),
+        ("trials", [replace(PAST, is_observed=False)], "is_observed=False"),
+        ("trials", [replace(PAST, outcome=None)], "outcome"),
+        ("trials", [replace(PAST, reported_cost=-1.0)], "cost"),
+        ("trials", [replace(PAST, parameters={"x1": 1.0})], "got {'x1': 1.0}"),
+        ("trials", [replace(PAST, realized={"x3": 1.0})], "='x3'"),
     ],
 )
-def test_fields_of_another_kind(given: dict[str, Any], message: str) -> None:
-    """Past outcomes that nothing is learned from were paid again; the rest failed by and by."""
-    with pytest.raises(InputError, match=message):
-        Simulation(**{"method": CostAware(1.0, budget=9.0), "space": SQUARE, **given})
-
-
-def test_what_is_told_is_an_outcome_of_a_trial() -> None:
-    """A plain number for an Outcome is the mistake next at hand, and parameters stay for ever."""
-    simulation = Simulation(CostAware(1.0, budget=9.0), SQUARE)
-    decision = simulation.ask()
-    assert isinstance(decision, Decision)
-    other = replace(decision, parameters={"x1": 0.5})
-    for told, outcome, message in (
-        (decision, 1.0, r"outcome=1.0: expected an Outcome, such as Outcome\(0.5\)"),
-        (Stop("enough"), Outcome(1.0), "decision=Stop.* expected a Decision, as ask gives it"),
-        (other, Outcome(1.0), "parameters: got {'x1': 0.5}; expected a value of each of"),
-    ):
-        with pytest.raises(InputError, match=message):
-            simulation.tell(told, outcome)  # type: ignore[arg-type]
-    assert simulation.trials == []
-    with pytest.raises(InputError, match=r"outcome=0\.5: expected an Outcome"):
-        simulate(simulation.method, SQUARE, lambda row, measure: 0.5, 3)  # type: ignore[arg-type, return-value]
+def test_fields_of_another_kind(name: str, value: Any, said: str) -> None:
+    """Past outcomes that nothing is learned from would be paid again."""
+    fields = {"method": CostAware(1.0, budget=9.0), "space": SQUARE, name: value}
+    with pytest.raises(InputError, match=rf"(?s)(?=.*{name})(?=.*{said})"):
+        Simulation(**fields)
 
 
 @dataclass(frozen=True)
@@ -686,14 +548,6 @@ class HeatedQueries(IndirectQueries):
 
     def cost_at(self, parameters: Row) -> float:
         return 1.0 + self.heat * float(str(parameters["x1"]))
-
-
-@dataclass(frozen=True, kw_only=True)
-class HeatedFidelity(MultiFidelity):
-    """The same at several fidelities."""
-
-    def cost_at(self, parameters: Row) -> float:
-        return 0.5 + 2.0 * float(str(parameters["x2"]))
 
 
 @dataclass(frozen=True)
@@ -721,24 +575,6 @@ class HeatedTree(TreeSearch):
         return 0.5 * 2.0 ** float(str(parameters[LEVEL]))
 
 
-@dataclass(frozen=True)
-class Surcharged(CostAware):
-    """Learned costs of which every trial is expected to cost as much more."""
-
-    @property
-    def trial_costs(self) -> SurchargedCosts:
-        return SurchargedCosts.of(self)
-
-
-class SurchargedCosts(PricedCosts):
-    """As much more than is learned."""
-
-    def model(self, problem: Problem) -> CostModel:
-        learned = super().model(problem)
-        assert learned is not None
-        return CostOfTrial(lambda X: 100.0 + learned.log_cost(X).exp(), ANY_TRIAL)
-
-
 HEATED_SETS = [
     ControlSet(s.parameters, AffineCost(dict.fromkeys(s.parameters, 2.0), fixed=1.0))
     for s in toy.CONTROL_SETS
@@ -748,7 +584,6 @@ HEATED_SETS = [
 HEATED: dict[str, tuple[type[Method], dict[str, Any], dict[str, Any]]] = {
     "gittins": (HeatedGittins, {}, {"cost": 1.0}),
     "indirect queries": (HeatedQueries, {}, {"cost": 1.0}),
-    "fidelity": (HeatedFidelity, {}, {"cost": 1.0}),
     "costly feedback": (
         HeatedFeedback,
         {"cost": AffineCost({"x2": 2.0}, fixed=0.5), "budget": 14.0},
@@ -767,17 +602,7 @@ HEATED: dict[str, tuple[type[Method], dict[str, Any], dict[str, Any]]] = {
 def test_the_cost_of_a_subclass_is_searched_by_recorded_and_charged(name: str) -> None:
     """As the same cost that is declared, but for differences in place of gradients."""
     own_class, same, other = HEATED[name]
-    if name == "fidelity":
-        declared: Method = MultiFidelity(
-            AffineCost({"x2": 2.0}, fixed=0.5),
-            target={"x2": 1.0},
-            budget=14.0,
-            initial_trials=3,
-            **FAST,
-        )
-        case = replace(CASES["gittins"], method=declared, model=None)
-    else:
-        case = CASES[name]
+    case = CASES[name]
     case = replace(case, method=replace(case.method, **same))  # type: ignore[type-var]
     settings = {f.name: getattr(case.method, f.name) for f in fields(case.method)}
     own: Any = own_class(**{**settings, **other})
@@ -799,35 +624,10 @@ def test_the_cost_of_a_subclass_is_searched_by_recorded_and_charged(name: str) -
     )
 
 
-def test_the_learned_cost_of_a_subclass_is_searched_by_recorded_and_reserved() -> None:
-    case = CASES["gittins, learned costs"]
-    settings = {f.name: getattr(case.method, f.name) for f in fields(case.method)}
-    settings |= {"budget": 300.0, "initial_share": None}
-    own: Any = Surcharged(**settings)
-    simulation = Simulation(own, SQUARE, hyperparameters=MODEL)
-    for _ in range(4):
-        decision = simulation.ask()
-        assert isinstance(decision, Decision)
-        simulation.tell(decision, with_cost(decision.parameters, True))
-    problem = simulation.problem()
-    (last,) = [e for e in simulation.ledger if e.by_rule]
-    assert last.expected_cost is not None
-    assert last.expected_cost > 100.0
-    batch = replace(problem, pending=(Pending(None, decision.parameters),))
-    more = own.budget_state(batch).spent - own.budget_state(problem).spent
-    assert 100.0 < more < 104.0
-    # What is left pays for no trial, by what the search takes it to cost.
-    capped = replace(simulation.method, max_trial_cost=50.0)  # type: ignore[type-var]
-    assert isinstance(capped.decide(problem), Stop)
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (
-            lambda: HeatedSets((ControlSet(["x1"]),), toy.MARGINALS),
-            r"HeatedSets\.cost_at: expected that of Method, .* from control_sets alone",
-        ),
+        (lambda: HeatedSets((ControlSet(["x1"]),), toy.MARGINALS), r"HeatedSets\.cost_at"),
         (
             lambda: HeatedGittins("hours"),
             r"HeatedGittins\.cost_at: .* reads costs from cost='hours'",
@@ -843,5 +643,5 @@ def test_the_cost_of_a_subclass_that_no_search_reads_is_refused(
 
 def test_the_cost_of_a_subclass_that_is_none_is_refused_before_a_trial() -> None:
     method = HeatedGittins(1.0, heat=-1.0)
-    with pytest.raises(InputError, match=r"HeatedGittins\.cost_at\(.*=0\.0: expected a finite"):
+    with pytest.raises(InputError, match=r"HeatedGittins\.cost_at\(.*=0\.0"):
         simulate(method, SQUARE, measured, 1)

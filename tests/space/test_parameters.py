@@ -9,14 +9,7 @@ import numpy as np
 import pytest
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.space.parameters import (
-    MOST_INTEGERS,
-    Choice,
-    Fixed,
-    Parameter,
-    Range,
-    takes,
-)
+from ax_costaware.space.parameters import MOST_INTEGERS, Choice, Fixed, Parameter, Range, takes
 
 
 def test_values_that_there_are() -> None:
@@ -71,7 +64,7 @@ def test_columns_and_back() -> None:
     for parameter, value in ((number, "4"), (number, True), (letters, "c"), (letters, 0)):
         with pytest.raises(InputError, match=f"{parameter.name!r} has the value {value!r}"):
             parameter.encode(value)
-    with pytest.raises(InputError, match="has the value 1: expected one of"):
+    with pytest.raises(InputError, match="has the value 1"):
         Choice("d", (True, False)).encode(1)
 
 
@@ -95,23 +88,20 @@ def test_scales_of_the_model() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Range("x", 1, 1), r"bounds \(1.0, 1.0\): expected finite numbers"),
+        (lambda: Range("x", 1, 1), r"bounds \(1.0, 1.0\)"),
         (lambda: Range("x", 0, math.inf), "expected finite numbers"),
         (lambda: Range("x", 0, 1e101), r"bounds \(0.0, 1e\+101\): .* at most 1e\+100 in size"),
         (lambda: Range("x", 0.04, 1, digits=1), "digits=1: .* bounds of no more digits"),
-        (lambda: Range("x", 0, 1, digits=1.5), "digits=1.5: expected an integer"),  # type: ignore[arg-type]
-        (lambda: Range("x", "0", 1), "has the bound '0': expected a number"),  # type: ignore[arg-type]
-        (lambda: Range("x", 0, 1, log_scale=True), "log scale: expected numbers > 0"),
+        (lambda: Range("x", 0, 1, digits=1.5), "digits=1.5"),  # type: ignore[arg-type]
+        (lambda: Range("x", "0", 1), "has the bound '0'"),  # type: ignore[arg-type]
+        (lambda: Range("x", 0, 1, log_scale=True), "log scale"),
         (lambda: Range("x", 0.5, 2, is_integer=True), "expected whole numbers"),
         (lambda: Range("", 0, 1), "name=''"),
         (
             lambda: Range("x", 0.1, 0.5, log_scale=True, logit_scale=True),
-            "'x' has log_scale=True, logit_scale=True: expected one",
+            "'x' has log_scale=True, logit_scale=True",
         ),
-        (
-            lambda: Range("x", 0, 0.5, logit_scale=True),
-            r"on a logit scale: .* between 0 and 1",
-        ),
+        (lambda: Range("x", 0, 0.5, logit_scale=True), r"on a logit scale: .* between 0 and 1"),
         (lambda: Range("x", 0.5, 1, logit_scale=True), r"\(0.5, 1.0\) on a logit scale"),
         (lambda: Choice("c", ()), "expected different ones"),
         (lambda: Choice("c", (1, 0), True, log_scale=True), r"\[1, 0\] on a log .* numbers > 0"),
