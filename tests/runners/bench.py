@@ -17,11 +17,7 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.orchestration.orchestrator import Orchestrator
 from ax.orchestration.orchestrator_options import OrchestratorOptions
-from ax.storage.sqa_store.db import (
-    create_all_tables,
-    get_engine,
-    init_engine_and_session_factory,
-)
+from ax.storage.sqa_store.db import create_all_tables, get_engine, init_engine_and_session_factory
 from ax.storage.sqa_store.structs import DBSettings
 
 from ax_costaware.ax_bridge.records import RECORD
@@ -39,7 +35,6 @@ class RecordedNode(GenerationNode):
 
     def gen(self, **arguments: Any) -> GeneratorRun | None:
         run = super().gen(**arguments)
-        assert run is not None
         record = {"phase": "rule", "expected_cost": 2.0}
         index = len(arguments["experiment"].trials)
         run._gen_metadata = {

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import subprocess
-import sys
 import threading
 from typing import Any
 
@@ -102,29 +100,6 @@ def test_threads_are_daemons() -> None:
     thread.join(60)
 
 
-@pytest.mark.slow
-def test_a_hanging_function_keeps_no_interpreter_from_exiting() -> None:
-    script = (
-        "import threading, time\n"
-        "from ax_costaware.runners.function_runner import FunctionRunner\n"
-        "started = threading.Event()\n"
-        "runner = FunctionRunner(lambda p: (started.set(), time.sleep(3600)))\n"
-        "runner.start('a/0/0', {})\n"
-        "assert started.wait(60)\n"
-    )
-    subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True, timeout=120)
-
-
-def test_time_is_the_cost_where_nothing_else_is_said() -> None:
-    client = make_client(FunctionRunner(lambda parameters: 1.0, time_cost=True))
-    orchestrate(client)
-    record = record_of(client)
-    assert record["cost"] == record["attempts"][0]["seconds"] > 0
-    said = make_client(FunctionRunner(lambda _: TrialResult(1.0, cost=5.0), time_cost=True))
-    orchestrate(said)
-    assert record_of(said)["cost"] == 5.0
-
-
 def test_an_attempt_of_another_process_is_lost() -> None:
     runner = FunctionRunner(lambda parameters: 1.0)
     assert runner.poll("bench@1/0/0").status is AttemptStatus.LOST
@@ -137,15 +112,6 @@ def test_an_attempt_of_another_process_is_lost() -> None:
     assert runner.poll("bench@1/0/0").status is AttemptStatus.LOST
 
 
-def test_an_interrupt_in_a_thread_is_a_failure() -> None:
-    def grow(parameters: dict[str, Any]) -> float:
-        raise KeyboardInterrupt
-
-    runner = FunctionRunner(grow)
-    runner.start("bench@1/0/0", {})
-    wait_for(lambda: runner.poll("bench@1/0/0").status is AttemptStatus.FAILED)
-
-
 def test_an_unknown_name_stops_the_run_and_marks_nothing() -> None:
     client = make_client(FunctionRunner("no such function"))
     with pytest.raises(UserInputError, match="no function has that name"):
@@ -155,8 +121,3 @@ def test_an_unknown_name_stops_the_run_and_marks_nothing() -> None:
     with pytest.raises(UnsupportedError, match="no function has that name"):
         orchestrate(client)
     assert client._experiment.trials[index].status is TrialStatus.RUNNING
-
-
-def test_runners_compare_by_their_arguments() -> None:
-    assert FunctionRunner("grow", retries=1) == FunctionRunner("grow", retries=1)
-    assert FunctionRunner("grow", retries=1) != FunctionRunner("grow", retries=2)

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-import os
 import secrets
-import signal
 import sqlite3
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ax.api.client import Client
-from ax.api.configs import RangeParameterConfig, StorageConfig
-from ax.core.trial import Trial
+from ax.api.configs import StorageConfig
 from ax.core.trial_status import TrialStatus
 from ax.exceptions.core import UserInputError
 from ax.storage.json_store.decoder import object_from_json
 from ax.storage.json_store.encoder import object_to_json
 
-from ax_costaware import cost_aware_strategy, query, spending
 from ax_costaware.ax_bridge.records import outcome_record
-from ax_costaware.metrics import CostMetric, ReportedMetric
 from ax_costaware.runners.ray_runner import RayRunner
 from ax_costaware.runners.registry import register_trial_function
-from ax_costaware.runners.result import AttemptStatus, TrialFailedError, TrialResult
-from tests.ax import toy
+from ax_costaware.runners.result import AttemptStatus
 from tests.runners import ray_driver
+from tests.runners.remote import RemoteRuns, over, until
 
 
 @pytest.fixture(scope="module")
@@ -61,126 +56,12 @@ def cluster() -> Iterator[str]:
     variables.undo()
 
 
-def until(condition: Callable[[], Any], seconds: float = 120.0) -> Any:
-    """What ``condition`` returns once that is true."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, "it took too long"
-        time.sleep(0.02)
-    return value
+@pytest.mark.usefixtures("cluster")
+class TestRay(RemoteRuns):
+    lost = "worker died"
 
-
-def over(runner: RayRunner, key: str) -> Any:
-    """The state of an attempt that is over."""
-    return until(lambda: None if (s := runner.poll(key)).status is AttemptStatus.RUNNING else s)
-
-
-def attached(function: Any, **options: Any) -> tuple[Client, RayRunner, Trial]:
-    """A trial that was attached to an experiment with costs, not started yet, and its runner."""
-    client = Client()
-    client.configure_experiment([RangeParameterConfig("x", (0, 1), "float")], name="toy")
-    client.configure_optimization("y")
-    client.set_generation_strategy(cost_aware_strategy(cost=2.0))
-    runner = RayRunner(function, namespace="tests", **options)
-    client.configure_runner(runner)
-    client.configure_metrics([ReportedMetric("y")])
-    index = client.attach_trial({"x": 0.5})
-    return client, runner, client._experiment.trials[index]
-
-
-def final_status(runner: RayRunner, trial: Trial) -> TrialStatus:
-    """What becomes of a running trial."""
-
-    def status() -> TrialStatus | None:
-        found = {s for s, trials in runner.poll_trial_status([trial]).items() if trials}
-        return None if TrialStatus.RUNNING in found else found.pop()
-
-    return until(status)
-
-
-def height(x: dict[str, Any]) -> float:
-    """A function of this module is sent along; one of a module that imports Ax would be slow."""
-    return -sum((float(value) - 0.5) ** 2 for value in x.values())
-
-
-def lives(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-def test_outcomes_costs_and_realized_inputs_are_recorded(cluster: str) -> None:
-    def function(parameters: dict[str, Any]) -> TrialResult:
-        realized = {name: 0.25 for name in ("x1", "x2", "x3") if name not in parameters}
-        outcome = height({**parameters, **realized})
-        return TrialResult({"y": (outcome, 0.0)}, realized, cost=0.1 * len(parameters))
-
-    client = toy.make_client()
-    client.configure_runner(RayRunner(function, namespace="tests"))
-    client.configure_metrics([ReportedMetric("y"), CostMetric("paid")])
-    client.run_trials(max_trials=3, parallelism=2, initial_seconds_between_polls=0.1)
-    for index, trial in client._experiment.trials.items():
-        record = outcome_record(trial)
-        controlled = query(client, index).controlled
-        values = {**dict.fromkeys(("x1", "x2", "x3"), 0.25), **controlled}
-        assert trial.status is TrialStatus.COMPLETED
-        assert record["realized"] == {n: 0.25 for n in values if n not in controlled}
-        assert record["outcomes"] == {"y": [pytest.approx(height(values)), 0.0]}
-        assert record["cost"] == pytest.approx(0.1 * len(controlled))
-        (attempt,) = record["attempts"]
-        assert attempt["state"] == "completed"
-        assert 0 <= attempt["seconds"] < 60
-    assert spending(client).spent == pytest.approx(0.3)
-
-
-def test_a_worker_need_not_import_ax(cluster: str) -> None:
-    def function(parameters: dict[str, Any]) -> TrialResult:
-        if parameters["fail"]:
-            raise TrialFailedError("no", cost=2.5)
-        return TrialResult({"ax": float("ax" in sys.modules)})
-
-    runner = RayRunner(function, namespace="tests")
-    runner.start("light@0/0/0", {"fail": False})
-    runner.start("light@0/1/0", {"fail": True})
-    assert over(runner, "light@0/0/0").result["raw_data"] == {"ax": 0.0}
-    failed = over(runner, "light@0/1/0")
-    assert (failed.status, failed.error, failed.cost) == (AttemptStatus.FAILED, "no", 2.5)
-    runner.forget("light@0/0/0")
-    assert over(runner, "light@0/0/0").status is AttemptStatus.LOST
-
-
-def test_a_lost_worker_is_charged_and_the_trial_tried_again(cluster: str, tmp_path: Path) -> None:
-    def function(parameters: dict[str, Any]) -> TrialResult:
-        if not (tmp_path / "died").exists():
-            (tmp_path / "died").touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return TrialResult(1.0, cost=3.0)
-
-    client, runner, trial = attached(function)
-    assert final_status(runner, trial) is TrialStatus.COMPLETED
-    lost, completed = outcome_record(trial)["attempts"]
-    assert (lost["state"], completed["state"]) == ("lost", "completed")
-    assert "worker died" in lost["error"]
-    trial.mark_completed()
-    (entry,) = spending(client).entries
-    assert (entry.lost, entry.charged) == (2.0, 5.0)
-
-
-def test_an_attempt_that_takes_too_long_is_killed(cluster: str, tmp_path: Path) -> None:
-    def function(parameters: dict[str, Any]) -> float:
-        (tmp_path / "process").write_text(str(os.getpid()))
-        time.sleep(600)
-        return 0.0
-
-    _, runner, trial = attached(function, timeout=0.5, retries=0)
-    assert final_status(runner, trial) is TrialStatus.FAILED
-    (attempt,) = outcome_record(trial)["attempts"]
-    assert attempt["state"] == "timed out"
-    assert attempt["seconds"] > 0.5
-    process = int((tmp_path / "process").read_text())
-    until(lambda: not lives(process))
+    def runner(self, function: Any, folder: Path, **options: Any) -> RayRunner:
+        return RayRunner(function, namespace=f"tests {folder}", **options)
 
 
 def test_waiting_for_the_cluster_does_not_count_as_running(cluster: str, tmp_path: Path) -> None:
@@ -199,32 +80,6 @@ def test_waiting_for_the_cluster_does_not_count_as_running(cluster: str, tmp_pat
     assert over(runner, "queue@0/1/0").status is AttemptStatus.LOST
     (tmp_path / "go").touch()
     assert over(runner, "queue@0/2/0").result["raw_data"] == 2
-
-
-def test_an_attempt_is_started_once(cluster: str, tmp_path: Path) -> None:
-    def function(parameters: dict[str, Any]) -> float:
-        with (tmp_path / "calls").open("a") as calls:
-            calls.write("call\n")
-        while not (tmp_path / "go").exists():
-            time.sleep(0.02)
-        return float(parameters["x"])
-
-    def calls() -> int:
-        path = tmp_path / "calls"
-        return len(path.read_text().splitlines()) if path.exists() else 0
-
-    runner = RayRunner(function, namespace="tests")
-    runner.start("once@0/0/0", {"x": 1})
-    until(calls)
-    RayRunner(function, namespace="tests").start("once@0/0/0", {"x": 1})
-    (tmp_path / "go").touch()
-    assert over(runner, "once@0/0/0").result["raw_data"] == 1
-    runner.start("once@0/0/0", {"x": 1})
-    assert calls() == 1
-    # One of other parameters takes its place.
-    runner.start("once@0/0/0", {"x": 2})
-    assert over(runner, "once@0/0/0").result["raw_data"] == 2
-    assert calls() == 2
 
 
 @pytest.mark.slow
@@ -318,17 +173,6 @@ def test_the_extra_is_named_where_ray_is_missing(monkeypatch: pytest.MonkeyPatch
 def test_an_unknown_function_is_named_before_anything_starts() -> None:
     with pytest.raises(UserInputError, match="function='nobody'"):
         RayRunner("nobody").start("name@0/0/0", {})
-
-
-def test_a_function_that_cannot_be_sent_is_named(cluster: str) -> None:
-    lock = threading.Lock()
-
-    def function(parameters: dict[str, Any]) -> float:
-        with lock:
-            return 0.0
-
-    with pytest.raises(UserInputError, match=r"function=.*cannot be sent to a worker"):
-        RayRunner(function, namespace="tests").start("name@0/0/0", {})
 
 
 @pytest.mark.parametrize(

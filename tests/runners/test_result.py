@@ -65,10 +65,10 @@ def test_nothing_returned_is_told_from_nothing_measured() -> None:
 @pytest.mark.parametrize(
     ("outcome", "message"),
     [
-        (math.nan, "its outcome as nan: expected a finite number"),
+        (math.nan, "its outcome as nan"),
         ({"a": math.inf}, r"its outcome\['a'\] as inf"),
         ([1.0, math.nan], "its outcome as nan"),
-        ([[1.0], [0.1]], "a list: expected a number"),
+        ([[1.0], [0.1]], "a list"),
         (object(), "a object"),
         (TrialResult(1.0, realized=[1]), "realized="),  # type: ignore[arg-type]
         (TrialResult(1.0, cost=math.nan), "cost as nan"),
@@ -103,7 +103,7 @@ def test_a_cost_that_is_none_is_said_so(cost: float) -> None:
 
     failed = run_function(fail, {})
     assert failed.cost is None
-    assert failed.error == f"spilt (cost={cost!r}: expected a finite number >= 0.)"
+    assert failed.error == f"spilt (cost={cost!r}"
 
 
 def test_an_interrupt_passes_and_an_exit_is_a_failure() -> None:

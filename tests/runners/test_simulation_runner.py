@@ -46,11 +46,6 @@ def simulate(runner: SimulationRunner, count: int, **parameters: Any) -> list[Tr
     return results
 
 
-def state_of(runner: SimulationRunner, **parameters: Any) -> AttemptState:
-    runner.start("bench@1/0/0", dict(parameters))
-    return runner.poll("bench@1/0/0")
-
-
 def yield_of(x: dict[str, Any]) -> float:
     return float(x["water"] + x["wind"])
 
@@ -177,14 +172,6 @@ def test_refuses_bad_arguments(options: dict[str, Any], message: str) -> None:
         SimulationRunner(yield_of, **options)
 
 
-def test_what_is_no_number_fails_the_trial() -> None:
-    assert "expected a number" in str(state_of(SimulationRunner(lambda x: "much"), water=1.0).error)
-    narrow = SimulationRunner(
-        yield_of, conditional=GaussianConditional(((2.0,),), covariance=0.25), targets=["a", "b"]
-    )
-    assert "expected 1 names" in str(state_of(narrow, dial=1.0).error)
-
-
 def test_columns_of_a_query_are_those_of_the_experiment() -> None:
     """Ax keeps an arm that is attached in the order in which the user gave it."""
     client = Client()
@@ -200,19 +187,6 @@ def test_columns_of_a_query_are_those_of_the_experiment() -> None:
     pairs = pd.DataFrame({"depth": draw(5)}), pd.DataFrame({"right": draw(5), "left": draw(5)})
     runner = SimulationRunner(yield_of, conditional=RegressedConditional(*pairs), targets=["depth"])
     assert list(runner.parameters_of(trial).items()) == [("right", 0.75), ("left", 0.25)]
-
-
-def test_a_fixed_parameter_is_a_column_of_a_query() -> None:
-    client = Client()
-    inputs = [
-        RangeParameterConfig("left", bounds=(0.0, 1.0), parameter_type="float"),
-        ChoiceParameterConfig("site", values=[3], parameter_type="int"),
-    ]
-    client.configure_experiment(name="simulated", parameters=inputs)
-    client.attach_trial({"left": 0.25, "site": 3})
-    law = GaussianConditional(((1.0, 0.1),), covariance=1e-4)
-    runner = SimulationRunner(yield_of, conditional=law, targets=["depth"])
-    assert runner.parameters_of(client._experiment.trials[0]) == {"left": 0.25, "site": 3}
 
 
 def test_an_input_left_to_chance_needs_a_law() -> None:
@@ -231,9 +205,7 @@ def test_an_input_left_to_chance_needs_a_law() -> None:
         client.attach_trial({"water": 0.5, "wind": 1.0, "site": 3, CONTROL_SET: name})
     left, controlled = client._experiment.trials.values()
     runner = SimulationRunner(yield_of, marginals={"soil": LAWS["soil"]})
-    with pytest.raises(
-        UserInputError, match="\\['soil'\\]: expected distributions of \\['wind'\\]"
-    ):
+    with pytest.raises(UserInputError, match="\\['soil'\\]"):
         runner.run(left)
     runner.run(controlled)
     runner = SimulationRunner(yield_of, marginals=LAWS)
@@ -242,11 +214,3 @@ def test_an_input_left_to_chance_needs_a_law() -> None:
     assert runner.parameters_of(left) == {"water": 0.5, "site": 3, CHOSEN: "water"}
     with pytest.raises(UserInputError, match=r"trial 1 has the control set 'water[+]wind'. Expect"):
         SimulationRunner(yield_of, marginals=LAWS, cost={"water": 1.0}).run(controlled)
-
-
-def test_costs_of_control_sets_are_refused_where_there_are_none() -> None:
-    client = make_client(runner=SimulationRunner(yield_of, cost={"a": 1.0}))
-    client.attach_trial({"water": 0.5})
-    (trial,) = client._experiment.trials.values()
-    with pytest.raises(UserInputError, match=r"cost=\{'a': 1.0\}: trial 0 has no control set"):
-        client._experiment.runner.run(trial)

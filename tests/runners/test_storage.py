@@ -11,13 +11,7 @@ from ax.api.client import Client
 from ax.exceptions.core import UnsupportedError
 from ax.exceptions.storage import JSONEncodeError
 
-from ax_costaware import (
-    AffineCost,
-    GaussianConditional,
-    GaussianCopula,
-    TruncatedNormal,
-    Uniform,
-)
+from ax_costaware import AffineCost, GaussianConditional, GaussianCopula, TruncatedNormal, Uniform
 from ax_costaware.ax_bridge import claims
 from ax_costaware.ax_bridge.records import with_one_arm
 from ax_costaware.metrics import CostMetric, ReportedMetric
@@ -30,14 +24,7 @@ from ax_costaware.runners import (
 )
 from ax_costaware.runners.polled_runner import attempt_key
 from ax_costaware.runners.result import RUNNING, AttemptState, AttemptStatus
-from tests.runners.bench import (
-    Bench,
-    database,
-    make_client,
-    orchestrate,
-    record_of,
-    statuses,
-)
+from tests.runners.bench import Bench, database, make_client, orchestrate, record_of, statuses
 
 NORMAL = TruncatedNormal(0.0, 1.0, -2.0, 2.0)
 RUNNERS = [
@@ -108,19 +95,6 @@ def test_a_run_goes_on_after_loading(store: str, tmp_path: Path) -> None:
         assert (record["outcomes"]["growth"], record["cost"]) == ([1 / 3, None], 1e-13)
     data = client._experiment.lookup_data().df
     assert sorted(data["metric_name"]) == ["growth"] * 4 + ["seconds"] * 4
-
-
-def test_what_a_runner_remembers_does_not_keep_ax_from_saving_all_of_an_experiment(
-    tmp_path: Path,
-) -> None:
-    config = database(tmp_path)
-    register_trial_function("grow", lambda parameters: 1.0)
-    client = make_client(FunctionRunner("grow"), storage_config=config)
-    orchestrate(client, url=str(config.url))
-    experiment = client._experiment
-    unsaved = experiment.new_trial()  # as while the database was away
-    client._save_experiment_to_db_if_possible(experiment=experiment)
-    assert unsaved.db_id is not None  # else the next save would store it twice
 
 
 class Killed(BaseException):

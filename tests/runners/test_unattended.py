@@ -9,15 +9,13 @@ from typing import Any
 import pandas as pd
 import pytest
 from ax.api.client import Client
-from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
-from ax.api.protocols import IMetric
+from ax.api.configs import RangeParameterConfig
 from ax.orchestration.orchestrator import FailureRateExceededError
 
 from ax_costaware import (
     complete_trial,
     control_set_parameter,
     control_set_strategy,
-    cost_aware_strategy,
     query,
     recommend,
     spending,
@@ -27,7 +25,7 @@ from ax_costaware.core.traits import CONTROL_SET
 from ax_costaware.costs.control_set import ControlSet
 from ax_costaware.methods.costly_feedback.rules import BernoulliRule
 from ax_costaware.metrics import CostMetric, ReportedMetric
-from ax_costaware.runners import FunctionRunner, SimulationRunner, TrialFailedError, TrialResult
+from ax_costaware.runners import FunctionRunner, TrialFailedError, TrialResult
 from ax_costaware.session import input_fit
 from tests.ax import cost_toy, feedback_toy, gittins_toy, indirect_toy, toy, tree_toy
 from tests.runners.bench import orchestrate, record_of, statuses
@@ -62,11 +60,7 @@ def timed(parameters: dict[str, Any]) -> TrialResult:
 
 CASES: dict[str, tuple[Callable[[], Client], Callable[[dict[str, Any]], Any], str]] = {
     "control sets": (lambda: toy.make_client(budget=20, initial_trials=2), rig, "y"),
-    "unknown costs": (
-        lambda: cost_toy.make_cost_client(budget=20),
-        priced_rig,
-        "y",
-    ),
+    "unknown costs": (lambda: cost_toy.make_cost_client(budget=20), priced_rig, "y"),
     "gittins": (
         lambda: with_metric(gittins_toy.make_client(cost="seconds"), "seconds"),
         timed,
@@ -80,13 +74,6 @@ CASES: dict[str, tuple[Callable[[], Client], Callable[[dict[str, Any]], Any], st
     "indirect": (indirect_toy.make_client, indirect_toy.answer, "z"),
     "tree": (tree_toy.make_client, tree_toy.cell_mean, "z"),
 }
-
-
-class Clock(IMetric):
-    """A user's own metric, which says when a trial was."""
-
-    def fetch(self, trial_index: int, trial_metadata: Any) -> tuple[int, float]:
-        return 0, 2.0 * trial_index
 
 
 def with_metric(client: Client, name: str) -> Client:
@@ -149,24 +136,6 @@ def test_recorded_as_complete_trial_does(method: str) -> None:
         assert input_fit(ran).to_frame().equals(input_fit(told).to_frame())
 
 
-@pytest.mark.parametrize("fetched", [False, True])
-def test_an_outcome_without_its_time_fails_the_trial(fetched: bool) -> None:
-    """As ``complete_trial`` refuses it, unless a metric of the user's own says the time."""
-    client = feedback_toy.make_client(metrics=("hours",), time="hours")
-    client.configure_runner(FunctionRunner(lambda parameters: 1.0))
-    client.configure_metrics(
-        [ReportedMetric("y"), Clock("hours") if fetched else ReportedMetric("hours")]
-    )
-    if fetched:
-        orchestrate(client, trials=2)
-        assert statuses(client) == ["COMPLETED"] * 2
-        return
-    with pytest.raises(FailureRateExceededError):
-        orchestrate(client, trials=1)
-    (attempt,) = record_of(client)["attempts"]
-    assert "values of ['y'] and none of ['hours']" in attempt["error"]
-
-
 def test_lost_attempts_are_paid_from_the_budget() -> None:
     """Attempts that failed before the one that counted: a known cost, and an expected one."""
     calls: list[int] = []
@@ -192,18 +161,6 @@ def test_lost_attempts_are_paid_from_the_budget() -> None:
     assert paid.lost == entry.lost
     assert "lost in attempts" in str(paid)
     assert paid.to_frame()["lost"].tolist() == [entry.lost]
-
-
-def test_a_trial_that_failed_costs_what_its_last_attempt_did() -> None:
-    def spill(parameters: dict[str, Any]) -> float:
-        raise TrialFailedError("spilt", cost=0.05)
-
-    client = cost_toy.make_cost_client(budget=20)
-    client.configure_runner(FunctionRunner(spill, retries=1))
-    client.configure_metrics([ReportedMetric("y")])
-    with pytest.raises(FailureRateExceededError):
-        orchestrate(client, trials=1)
-    assert [entry.charged for entry in spending(client).entries] == [0.1]
 
 
 @pytest.mark.parametrize(
@@ -251,34 +208,3 @@ def test_trials_that_the_user_attached_are_run(control_set: str) -> None:
     names = ("x1",) if control_set == "cheap" else ("x1", "x2")
     assert asked[0] == {name: values[name] for name in names}
     assert set(statuses(client)) == {"COMPLETED"}
-
-
-@pytest.mark.parametrize("runner", [FunctionRunner, SimulationRunner])
-def test_a_parameter_that_is_only_called_like_control_sets(runner: Any) -> None:
-    """The strategy has none, so that it is set, and reported, like any other."""
-    asked: list[dict[str, Any]] = []
-
-    def run(parameters: dict[str, Any]) -> float:
-        asked.append(parameters)
-        return float(parameters["x1"])
-
-    client = Client()
-    values = ["left", "right"]
-    client.configure_experiment(
-        parameters=[
-            RangeParameterConfig("x1", bounds=(0, 1), parameter_type="float"),
-            ChoiceParameterConfig(CONTROL_SET, values, parameter_type="str", is_ordered=False),
-        ]
-    )
-    client.configure_optimization(objective="y")
-    client.set_generation_strategy(cost_aware_strategy(cost=1.0, budget=9.0))
-    client.configure_runner(runner(run))
-    client.configure_metrics([ReportedMetric("y")])
-    orchestrate(client, trials=1)
-    client.attach_trial({"x1": 0.25, CONTROL_SET: "right"})
-    orchestrate(client, trials=1)
-    assert statuses(client) == ["COMPLETED"] * len(asked)
-    arms = [trial.arms[0].parameters for trial in client._experiment.trials.values()]
-    assert sorted(map(str, asked)) == sorted(map(str, arms))
-    (index,) = client.get_next_trials(max_trials=1)
-    complete_trial(client, index, 0.5, realized={CONTROL_SET: "left"})
