@@ -239,17 +239,6 @@ def test_a_run_finds_the_best_feasible_point(acquisition: str) -> None:
         assert (decision["index"] is None) == (decision["incumbent_feasibility"] < 0.9)
 
 
-def test_what_to_deploy_is_feasible_first_then_by_probability() -> None:
-    simulation = ran(GITTINS)
-    ranked = simulation.method.recommend(simulation.problem())
-    chances = [float(best.feasibility or 0.0) for best in ranked]
-    good = sum(chance >= 0.9 for chance in chances)
-    assert 0 < good < len(ranked)
-    assert all(chance >= 0.9 for chance in chances[:good])
-    assert [b.mean for b in ranked[:good]] == sorted((b.mean for b in ranked[:good]), reverse=True)
-    assert chances[good:] == sorted(chances[good:], reverse=True)
-
-
 def test_what_no_float_tells_from_impossible_is_still_ordered() -> None:
     simulation = ran(GITTINS)
     far = replace(simulation.problem().constraints[0], lower=None, upper=-1e3)
@@ -271,7 +260,6 @@ def nothing_feasible(**settings: Any) -> Simulation:
     simulation = Simulation(method, SQUARE, False, model, constraints=[tight])
     for _ in range(4):
         decision = simulation.ask()
-        assert isinstance(decision, Decision)
         simulation.tell(decision, total(decision.parameters))
     return simulation
 
@@ -303,7 +291,6 @@ def test_what_failed_does_not_count_as_feasible() -> None:
     rows = []
     for _ in range(3):
         decision = simulation.ask()
-        assert isinstance(decision, Decision)
         rows.append(decision.parameters)
         simulation.tell(decision, Outcome(failed=True))
     assert float(torch.pdist(SQUARE.encode(rows)).min()) > 0.05
@@ -330,7 +317,6 @@ def test_the_search_climbs_where_hardly_anything_is_feasible() -> None:
         constraints=[OutcomeConstraint("waste", upper=0.002)],
     )
     problem, method = simulation.problem(), simulation.method
-    assert isinstance(method, CostAware)
     assert problem.feasibility is not None
     search = Search(method, problem, 1.0, method.budget_state(problem))
     index = search.index(0.01)
@@ -354,7 +340,6 @@ def test_outcomes_that_are_missing() -> None:
     simulation = Simulation(CostAware(1.0, initial_trials=2, **FAST), SQUARE, constraints=[BOUND])
     for _ in range(10):
         decision = simulation.ask()
-        assert isinstance(decision, Decision)
         assert decision.phase == "initial"
         simulation.tell(decision, total(decision.parameters)._replace(metrics={}))
     stop = simulation.ask()
@@ -365,7 +350,6 @@ def test_outcomes_that_are_missing() -> None:
     for row in rows:
         simulation.tell(Decision(dict(row), ""), total(row))
     decision = simulation.ask()
-    assert isinstance(decision, Decision)
     assert decision.phase == "rule"
 
 

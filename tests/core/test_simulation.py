@@ -202,7 +202,6 @@ def ran(request: pytest.FixtureRequest) -> tuple[Case, Simulation]:
 def test_a_run_is_charged_and_stays_within_the_budget(ran: tuple[Case, Simulation]) -> None:
     case, simulation = ran
     budget, entries = case.method.budget, simulation.ledger
-    assert budget is not None
     assert [entry.trial_index for entry in entries] == list(range(len(simulation.trials)))
     learned = case.method.trial_costs.metric is not None
     assert 0.5 * budget < spent(entries) <= budget * (1.0 + 0.3 * learned) + 1e-9
@@ -274,7 +273,6 @@ def test_a_trial_that_went_wrong_does_not_set_the_scale(name: str, minimize: boo
         simulation, run = Simulation(method, case.space, minimize=minimize), case.make_run()
         for i in range(9):
             decision = simulation.ask()
-            assert isinstance(decision, Decision)
             found = run(decision.parameters, True)
             value = -1e6 if i == 4 else found.value
             simulation.tell(decision, found._replace(value=sign * value))

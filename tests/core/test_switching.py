@@ -14,7 +14,7 @@ from ax_costaware.core.account import costs_of_runs, ledger_of
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Pending, Problem
 from ax_costaware.core.simulation import Outcome
-from ax_costaware.core.switching import kept_settings, next_cost, switching_cost
+from ax_costaware.core.switching import next_cost, switching_cost
 from ax_costaware.costs import AffineCost, SwitchingCost, WithSwitchingCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import CostAware
@@ -95,13 +95,6 @@ def test_a_charge_follows_from_what_ran_in_the_end() -> None:
     assert charged([first, gone, last], gittins()) == [1, 0, 6.1]
 
 
-def test_attempts_that_are_made_again_pay_no_switching_cost() -> None:
-    trials = past(row(200), row(210))
-    trials[1] = replace(trials[1], attempts=(None, 0.5, None))
-    (entry,) = ledger_of(trials, gittins())[1:]
-    assert (entry.charged, entry.lost) == (7.5, 1.5)
-
-
 def test_a_batch_is_set_one_after_the_other() -> None:
     """The trial before is the last pending one, of the same batch or of those that started."""
     rows = [row(210), row(210, "blue")]
@@ -158,26 +151,6 @@ def test_search_and_ledger_agree_on_what_is_kept(
     )
     trials = past({"lot": before}, row)
     assert [entry.switching_cost for entry in ledger_of(trials, method)] == [0.0, 5.0 * changes]
-
-
-def test_what_a_trial_could_keep() -> None:
-    """Every subset of few parameters; of what the caller fixes, or cannot be kept, nothing."""
-    trials = tuple(past(row(200, "blue")))
-    assert kept_settings(Problem(SPACE, trials), gittins()) == [
-        {"lamp": "blue"},
-        {"oven": 200},
-        {"lamp": "blue", "oven": 200},
-    ]
-    assert kept_settings(Problem(SPACE), gittins()) == []
-    fixed = Problem(SPACE, trials, fixed={"lamp": "red"})
-    assert kept_settings(fixed, gittins()) == [{"oven": 200}]
-    beyond = Problem(SPACE, tuple(past(row(400, "violet"))))
-    assert kept_settings(beyond, gittins()) == []
-    many = Space.of([Range(f"x{i}", 0.0, 1.0) for i in range(5)])
-    values = {f"x{i}": 0.5 for i in range(5)}
-    problem = Problem(many, tuple(past(values)))
-    kept = kept_settings(problem, CostAware(SwitchingCost(dict.fromkeys(values, 1.0), 1.0)))
-    assert [len(one) for one in kept] == [1, 1, 1, 1, 1, 5]
 
 
 def run(method: CostAware, num_trials: int) -> Simulation:

@@ -9,13 +9,12 @@ from itertools import islice
 from typing import Any
 
 import pytest
-from botorch.acquisition import PosteriorMean
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ax_costaware.core import FixedHyperparameters, Simulation, simulate
-from ax_costaware.core.optimize import design_of, maximum_within
-from ax_costaware.core.problem import Decision, Problem
+from ax_costaware.core.optimize import design_of
+from ax_costaware.core.problem import Problem
 from ax_costaware.core.simulation import Outcome
 from ax_costaware.core.traits import CONTROL_SET
 from ax_costaware.costs.control_set import ControlSet
@@ -204,23 +203,6 @@ def test_an_equality_of_what_is_no_real_number_is_refused(
         Space.of([*PARTS[:2], parameter], equalities=[WHOLE])
 
 
-def test_so_it_is_as_two_inequalities() -> None:
-    """Hardly a point that is drawn would keep to them."""
-    weights, total = WHOLE
-    opposite = {name: -weight for name, weight in weights.items()}, -total
-    with pytest.raises(InputError, match="'c' does not take all values"):
-        Space.of([*PARTS[:2], Range("c", 0, 3, is_integer=True)], [WHOLE, opposite])
-
-
-def test_an_equality_without_room_is_refused() -> None:
-    with pytest.raises(
-        InputError, match=r"a \+ 2\*b == 3: they contradict each other, or leave no"
-    ):
-        Space.of(PARTS, equalities=[({"a": 1.0, "b": 2.0}, 3.0)])
-    with pytest.raises(InputError, match=r"a == 1, a \+ b \+ c == 1.*or leave no room"):
-        MIXTURE.held_at({"a": 1.0})
-
-
 def test_what_is_fixed_counts() -> None:
     """A parameter of one value, and what the caller fixes."""
     space = Space.of([*PARTS[:2], Fixed("c", 0.25)], equalities=[WHOLE])
@@ -238,21 +220,6 @@ def test_what_is_fixed_counts() -> None:
     grams = [Range(name, 0, 7) for name in "abc"]
     held = Space.of(grams, equalities=[(WHOLE[0], 9.0)]).held_at({"b": 0.1, "c": 3.3})
     assert [(row["b"], row["c"]) for row in held.sobol_rows(2)] == [(0.1, 3.3)] * 2
-
-
-@pytest.mark.usefixtures("full_searches")
-def test_an_optimum_is_found_where_what_is_fixed_leaves_it() -> None:
-    """The best point of a posterior mean, of the largest mixture with a = 0.4."""
-    simulation = Simulation(METHODS["gittins"][0], MIXTURE, hyperparameters=MODEL)
-    for row in MIXTURE.sobol_rows(40):
-        simulation.tell(Decision(dict(row), ""), measured(row, True))
-    problem = simulation.problem({"a": 0.4})
-    point = maximum_within(problem, PosteriorMean(problem.model), {}).point
-    (row,) = MIXTURE.decode(point.unsqueeze(0))
-    assert error(row) < 1e-12
-    assert row["a"] == 0.4
-    assert row["kind"] == "v"
-    assert row["b"] == pytest.approx(0.35, abs=0.05)
 
 
 def test_control_sets_without_some_inputs_of_an_equality_are_refused() -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from botorch.models.model import Model
 
-from ax_costaware.core import Decision, Stop, simulate
+from ax_costaware.core import Stop, simulate
 from ax_costaware.core.problem import Pending, Problem
 from ax_costaware.core.simulation import Outcome
 from ax_costaware.methods import ControlSets, Method
@@ -45,10 +45,8 @@ def test_pending_points_are_fantasized(monkeypatch: pytest.MonkeyPatch, name: st
     model: Model = saas_model(monkeypatch, problem.evaluated, Y)
     problem = replace(problem, fit=lambda: model)
     first = method.decide(problem)
-    assert isinstance(first, Decision)
     pending = (Pending(None, dict(first.parameters)),)
     second = method.decide(replace(problem, pending=pending))
-    assert isinstance(second, Decision)
     # What is pending will tell something, and what is left to learn is worth less.
     assert first.value is not None
     assert second.value is not None

@@ -16,21 +16,15 @@ from ax_costaware.costs import AffineCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.laws import GaussianConditional
 from ax_costaware.methods.averages.indirect_queries import IndirectQueries
-from ax_costaware.methods.averages.information import stop_advice
 from ax_costaware.space.parameters import Choice, Fixed, Range, Row
 from ax_costaware.space.space import Space
-
-
-def test_the_reason_says_when_nothing_is_left_to_learn() -> None:
-    assert stop_advice(0.1) == ""
-    assert "you may stop" in stop_advice(1e-9)
 
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ("x", "target_parameters='x': expected a list"),
-        ((), r"target_parameters=\[\]: expected at least one"),
+        ("x", "target_parameters='x'"),
+        ((), r"target_parameters=\[\]"),
         ((Fixed("x", 1.0),), "expected ranges and choices"),
         ((Choice("c", ("a",)),), "expected two or more"),
         ((Range("x", 0, 1), Range("x", 0, 2)), r"\['x'\] more than once"),
@@ -67,14 +61,12 @@ def decision_of(method: IndirectQueries, fixed: Row | None = None) -> Decision |
 def test_a_query_is_searched_for_along_integers(fixed: Row) -> None:
     """The best of those that were drawn cost up to thirty times what the best of all does."""
     decision = decision_of(METHOD, fixed)
-    assert isinstance(decision, Decision)
     assert decision.parameters["size"] == fixed.get("size", 1)
 
 
 def test_a_cost_may_be_a_sum() -> None:
     """Of what is proportional to the size, which may be zero, and a fixed part."""
     decision = decision_of(replace(METHOD, cost=AffineCost({"size": 1.0}, fixed=-1.0) + 2))
-    assert isinstance(decision, Decision)
     assert decision.parameters["size"] == 1
     assert decision.expected_cost == 2.0
 

@@ -18,7 +18,6 @@ def test_the_space_of_searches_and_the_unit_cube() -> None:
     assert space.bounds.tolist() == [[-1, 1, 0], [3, 100, 2]]
     assert sorted(space.choices) == [1, 2]
     transform = latent_transform(parameters)
-    assert transform is not None
     transform.eval()
     points = torch.tensor([[-1.0, 1.0, 2.0], [1.0, 10.0, 1.0], [3.0, 100.0, 0.0]]).double()
     expected = [[0.0, 0.0, 2.0], [0.5, 0.5, 1.0], [1.0, 1.0, 0.0]]

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Decision, Pending, Problem, Stop
 from ax_costaware.core.simulation import Simulation
 from ax_costaware.core.traits import CONTROL_SET
@@ -100,16 +99,6 @@ def test_fixed_parameters_leave_control_sets_open(asked: Simulation) -> None:
         chosen(control_set="x1", x2=0.5)
 
 
-def test_a_budget_that_is_used_up(asked: Simulation) -> None:
-    """What to deploy is said."""
-    paid = [PastTrial(i, ARM, reported_cost=1.45) for i in (4, 5)]
-    problem = asked.problem()
-    stop = asked.method.decide(replace(problem, trials=(*problem.trials, paid[0])))
-    assert isinstance(stop, Stop)
-    assert "is exhausted: 3.65 of 3 is spent" in stop.reason
-    assert "and the cheapest control set costs 0.1. Deploy control set 'x1+x2+x3'" in stop.reason
-
-
 @pytest.mark.parametrize("budget", [3.4, 2.55])
 def test_a_run_may_end_with_the_first_choice_that_is_not_payable(budget: float) -> None:
     """Algorithm 1 of Tay et al. 2023, lines 3 to 7: break if C - sum of costs < c_i."""
@@ -137,32 +126,6 @@ def test_a_run_may_end_with_the_first_choice_that_is_not_payable(budget: float) 
     assert isinstance(onward, Decision) is (left >= 0.1)
     capped = replace(method, max_trial_cost=0.5).decide(made.problem())
     assert isinstance(capped, Decision) is (left >= 0.3)
-
-
-def test_learned_costs_are_averages_of_what_was_reported() -> None:
-    """Of decisions that are no trials yet, too."""
-    method = ControlSets(
-        UNKNOWN_SETS,
-        MARGINALS,
-        budget=20.0,
-        rule=UnknownCosts(exploration=0.5),
-        initial_trials=0,
-        **FAST,
-    )
-    reported = [("x1", 1.0), ("x1+x2", 1.5), ("x1+x2", 2.5), ("x1+x2+x3", 3.0)]
-    trials = [
-        PastTrial(i, {**ARM, CONTROL_SET: name}, outcome=0.0, is_observed=True, reported_cost=cost)
-        for i, (name, cost) in enumerate(reported)
-    ]
-    problem = Simulation(method, SPACE, hyperparameters=MODEL, trials=trials).problem()
-    history = history_of(method, problem)
-    assert history.costs == (1.0, 2.0, 3.0)
-    assert history.reported == ((1.0,), (1.5, 2.5), (3.0,))
-    assert history.known == (False, False, False)
-    assert (history.past, history.remaining) == ((), 12.0)
-    pending = history_of(method, replace(problem, pending=(Pending(None, ARM),)))
-    assert pending.remaining == 10.0
-    assert [(p.index, p.charged, p.state) for p in pending.past] == [(1, 2.0, {})]
 
 
 def test_another_strategy_is_told_what_of_the_past_holds_for_it() -> None:
@@ -193,11 +156,3 @@ def test_another_strategy_is_told_what_of_the_past_holds_for_it() -> None:
     rest = {"x3": MARGINALS["x3"]}
     joint = [replace(method, marginals=rest, joint=JointEmpirical(f)) for f in (frame, moved)]
     assert joint[0].problem_digest != joint[1].problem_digest
-
-
-def test_the_reason_says_whose_values_it_compares() -> None:
-    """Where the objective is minimised they have the other sign."""
-    method = ControlSets(CONTROL_SETS, MARGINALS, budget=9.0, initial_trials=2, **FAST)
-    for sign, expected in ((1.0, False), (-1.0, True)):
-        why = str(run(method, 4, sign).trials[-1].record["why"])
-        assert ("bounds are of -objective, which is maximized" in why) is expected

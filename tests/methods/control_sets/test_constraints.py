@@ -13,10 +13,9 @@ from scipy.stats import norm
 
 from ax_costaware.acquisition.feasibility import OutcomeConstraint
 from ax_costaware.core.decision import next_trial
-from ax_costaware.core.problem import Decision, Pending, Stop, reproducible
+from ax_costaware.core.problem import Decision, Pending, reproducible
 from ax_costaware.core.simulation import Outcome, Simulation, simulate
 from ax_costaware.core.traits import CONTROL_SET
-from ax_costaware.costs.switching_cost import SwitchingCost
 from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.methods import (
     ControlSetHistory,
@@ -28,7 +27,6 @@ from ax_costaware.methods import (
 )
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.values import ControlSetValues
-from ax_costaware.methods.stopping import IN_A_ROW
 from ax_costaware.space.parameters import Row
 from tests.methods.control_sets.toy import (
     CONTROL_SETS,
@@ -115,18 +113,6 @@ def test_a_run_ends_at_the_best_feasible_query(settings: dict[str, Any]) -> None
         assert min(chances) > 0.5
 
 
-def test_where_no_bound_is_near_decisions_are_what_they_are_without() -> None:
-    free, bound = ran(9, None), ran(9, FAR)
-    for one, other in zip(free.trials, bound.trials, strict=True):
-        assert one.parameters == pytest.approx(other.parameters)
-        assert one.decision["values"] == pytest.approx(other.decision["values"])
-    assert "feasibility" not in free.trials[-1].decision
-    best, same = free.recommend(), bound.recommend()
-    assert best.parameters == pytest.approx(same.parameters)
-    assert (best.mean, best.feasibility) == (pytest.approx(same.mean), None)
-    assert same.feasibility == 1.0
-
-
 def test_the_probability_is_that_of_the_expectation() -> None:
     """Over the marginals of the uncontrolled inputs, by a grid; in records and for deployment."""
     simulation = a_run()
@@ -149,7 +135,6 @@ def test_the_probability_is_that_of_the_expectation() -> None:
         assert best.feasibility == pytest.approx(expected, abs=5e-3)
     rows = [trial.parameters for trial in simulation.trials]
     chances = simulation.method.expected(problem, rows).log_feasibility
-    assert chances is not None
     for row, found in zip(rows, chances.exp().tolist(), strict=True):
         assert found == pytest.approx(chance(str(row[CONTROL_SET]), row), abs=5e-3)
 
@@ -170,7 +155,6 @@ def test_what_to_deploy_is_feasible_first_then_by_probability() -> None:
     for best in ranked:
         index = method.names.index(str(best.control_set))
         logs = space.log_feasibility(grid, [index] * len(grid))
-        assert logs is not None
         found = logs.exp()
         means, _ = space.expectations(grid, [index] * len(grid))
         if (best.feasibility or 0.0) >= 0.9:
@@ -179,41 +163,10 @@ def test_what_to_deploy_is_feasible_first_then_by_probability() -> None:
             assert best.feasibility == pytest.approx(float(found.max()), abs=1e-3)
 
 
-def test_what_no_float_tells_from_impossible_is_still_ordered() -> None:
-    simulation = ran(5, OutcomeConstraint("heat", upper=-1e3))
-    problem, method = simulation.problem(), method_of(simulation)
-    ranked = method.recommend(problem)
-    assert {best.feasibility for best in ranked} == {0.0}
-    _, chances = ControlSetValues(problem, method).best_feasible()
-    order = chances.argsort(descending=True).tolist()
-    assert [best.control_set for best in ranked] == [method.names[i] for i in order]
-
-
 def nothing_feasible(**settings: Any) -> Simulation:
     """After an initial design of the cheapest control set, which keeps to no such bound."""
     tight = OutcomeConstraint("heat", upper=0.05)
     return ran(5, tight, **settings)
-
-
-@pytest.mark.usefixtures("full_searches")
-def test_until_something_is_feasible_the_likeliest_per_cost_is_next() -> None:
-    simulation = nothing_feasible()
-    problem, method = simulation.problem(), method_of(simulation)
-    decision = simulation.ask()
-    assert isinstance(decision, Decision)
-    assert "No query is feasible with a probability of 0.9 yet" in decision.why
-    chosen, space = decision.extra["control_set"], ControlSetValues(problem, method).space
-    points = torch.cat([SPACE.sobol_points(256, 3), SPACE.encode([decision.parameters])])
-    per_cost = {}
-    for i, control_set in enumerate(method.control_sets):
-        logs = space.log_feasibility(points, [i] * len(points))
-        assert logs is not None
-        chances = logs.exp()
-        per_cost[control_set.name] = float(chances.max()) / float(control_set.cost or 0.0)
-        if control_set.name == chosen:
-            assert decision.details["feasibility"] == pytest.approx(float(chances[-1]), abs=1e-3)
-            assert float(chances[-1]) >= float(chances.max()) - 1e-3
-    assert max(per_cost, key=per_cost.__getitem__) == chosen != "x1"
 
 
 def test_what_failed_or_is_pending_does_not_count_as_feasible() -> None:
@@ -232,29 +185,7 @@ def test_what_failed_or_is_pending_does_not_count_as_feasible() -> None:
     assert float(torch.pdist(rows).min()) > 0.02
     simulation.tell(made[0], Outcome(failed=True))
     after = simulation.ask()
-    assert isinstance(after, Decision)
     assert after.parameters != made[0].parameters
-
-
-def test_a_budget_that_ends() -> None:
-    simulation = ran(30, budget=0.9)
-    stop = simulation.ask()
-    assert isinstance(stop, Stop)
-    assert "feasible with probability" in stop.reason
-
-
-def test_switching_costs_are_worth_it_as_far_as_a_query_is_feasible() -> None:
-    """What is chosen keeps a setting of the trial before only where that is feasible."""
-    simulation = a_run()
-    method = replace(method_of(simulation), switching_cost=SwitchingCost({"x2": 2.0}))
-    last = {**simulation.trials[-1].parameters, "x2": 0.95, CONTROL_SET: "x1+x2"}
-    trials = [*simulation.trials[:-1], replace(simulation.trials[-1], parameters=last)]
-    found = Simulation(method, SPACE, False, MODEL, trials, [BOUND]).ask()
-    assert isinstance(found, Decision)
-    assert found.details["feasibility"] > 0.5
-    free = Simulation(method, SPACE, False, MODEL, trials).ask()
-    assert isinstance(free, Decision)
-    assert "feasibility" not in free.details
 
 
 @pytest.mark.parametrize(
@@ -263,7 +194,7 @@ def test_switching_costs_are_worth_it_as_far_as_a_query_is_feasible() -> None:
         (
             {"rule": UnknownCosts(), "budget": 9.0},
             r"rule=UnknownCosts\(\) with .* heat <= 0.55: .*Expected LargestValue",
-        ),
+        )
     ],
 )
 def test_what_looks_at_the_objective_alone_is_refused(
@@ -276,21 +207,6 @@ def test_what_looks_at_the_objective_alone_is_refused(
 def worths(simulation: Simulation) -> list[float]:
     """What was recorded of the worth of further trials, per unit of their cost."""
     return [t.decision["worth_per_cost"] for t in simulation.trials if t.decision.get("lambda")]
-
-
-def test_a_run_ends_at_its_price() -> None:
-    """By what further trials add to the best feasible query; far bounds change nothing of it."""
-    settings: dict[str, Any] = {"lmbda": 1e-12, "initial_trials": 4}
-    simulation = ran(4 + IN_A_ROW, **settings)
-    assert isinstance(simulation.ask(), Decision)
-    assert len(worths(simulation)) == IN_A_ROW
-    method = replace(method_of(simulation), lmbda=1.01 * max(worths(simulation)) + 1e-9)
-    stop = Simulation(method, SPACE, False, MODEL, simulation.trials, [BOUND]).ask()
-    assert isinstance(stop, Stop)
-    assert stop.reason.startswith(f"Stopped: in {IN_A_ROW} decisions in a row further trials")
-    assert "feasible with probability" in stop.reason
-    free, bound = ran(7, None, **settings), ran(7, FAR, **settings)
-    assert worths(free) == pytest.approx(worths(bound))
 
 
 def test_what_cannot_be_feasible_is_worth_nothing() -> None:

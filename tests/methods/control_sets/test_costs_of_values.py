@@ -11,20 +11,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from ax_costaware.acquisition.feasibility import OutcomeConstraint
 from ax_costaware.core.history import PastTrial
-from ax_costaware.core.problem import Decision, Pending, Problem, Stop
+from ax_costaware.core.problem import Pending, Problem, Stop
 from ax_costaware.core.simulation import Outcome, Simulation
 from ax_costaware.core.traits import CONTROL_SET
 from ax_costaware.costs import AffineCost, ControlSet, Cost, ProductCost, SwitchingCost, TableCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.laws import Uniform
-from ax_costaware.methods import (
-    EpsilonSchedule,
-    ExploreThenCommit,
-    LargestValuePerCost,
-    UnknownCosts,
-)
+from ax_costaware.methods import EpsilonSchedule, ExploreThenCommit, UnknownCosts
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.values import ControlSetValues
 from ax_costaware.space.parameters import Choice, Range, Row
@@ -55,9 +49,7 @@ class Wavy(Cost):
 
 
 def simulation_of(
-    sets: Sequence[ControlSet] = SETS,
-    trials: Sequence[PastTrial] = (),
-    **settings: Any,
+    sets: Sequence[ControlSet] = SETS, trials: Sequence[PastTrial] = (), **settings: Any
 ) -> Simulation:
     """A run of the toy problem that has not begun."""
     method = ControlSets(tuple(sets), LAWS, **{"initial_trials": 4, **FAST, **settings})
@@ -128,7 +120,6 @@ def test_values_have_the_largest_value_per_cost(cost: Cost) -> None:
     for index in (1, 2):
         ((point, value),) = values.found([index])
         price = values.cost_of(index)
-        assert price is not None
         assert price.mean == pytest.approx(cost.at({"x3": float(point[-1])}))
         ratio = (value - problem.scale.to_model(values.worst())) / price.mean
         # The average over x2 is a little off: of the grid by its steps, of the model by its nodes.
@@ -140,28 +131,10 @@ def test_values_have_the_largest_value_per_cost(cost: Cost) -> None:
     assert value == pytest.approx(float(posterior.mean + values.beta * posterior.variance.sqrt()))
 
 
-def test_cost_is_not_doubled_for_nothing() -> None:
-    """An input that hardly matters stays where it is cheap, whatever the unit of cost."""
-    chosen = []
-    for unit in (1.0, 1000.0):
-        cost = AffineCost({"x3": 20.0 * unit}, fixed=0.5 * unit)
-        sets = (ControlSet(["x1"], 50.0 * unit), replace(SETS[2], cost=cost))
-        simulation = ran(9, sets=sets, initial_control_sets=["x1+x2+x3"])
-        rows = [trial.parameters for trial in simulation.trials[4:]]
-        assert all(row[CONTROL_SET] == "x1+x2+x3" for row in rows)
-        assert all(float(str(row["x3"])) < 0.2 for row in rows)
-        chosen.append([float(str(row[name])) for row in rows for name in MARGINALS])
-    assert chosen[0] == pytest.approx(chosen[1], abs=1e-3)
-
-
 @pytest.mark.parametrize(
     "settings",
     [
-        {},
-        {"acquisition": "ei"},
         {"acquisition": "ts"},
-        {"rule": LargestValuePerCost("zero"), "acquisition": "ei"},
-        {"rule": EpsilonSchedule.constant(0.05)},
         {"rule": UnknownCosts(rounds=1)},
         {"switching_cost": SwitchingCost({"x1": 0.3, "x3": 0.2})},
         {"sets": (*SETS[:2], replace(SETS[2], cost=Wavy()))},
@@ -174,7 +147,6 @@ def test_what_is_expected_is_what_is_charged(settings: dict[str, Any]) -> None:
     method = method_of(simulation)
     for trial, entry in zip(simulation.trials, simulation.ledger, strict=True):
         cost = method.cost_at(trial.parameters)
-        assert cost is not None
         assert entry.charged == pytest.approx(cost + entry.switching_cost, rel=1e-12)
         assert trial.record["expected_cost"] == pytest.approx(entry.charged, rel=1e-12)
         assert entry.charged <= 2.0 * (1 + 1e-9)
@@ -189,26 +161,14 @@ def test_what_is_expected_is_what_is_charged(settings: dict[str, Any]) -> None:
     assert best.expected_cost == method.cost_at(row)
 
 
-def test_costs_that_were_compared_are_recorded() -> None:
-    """Each at the values that its control set would set, with no error."""
-    simulation = ran(5)
-    compared = simulation.trials[-1].decision["costs"]
-    assert {*compared} == {s.name for s in SETS}
-    assert all(error == 0.0 for _, error in compared.values())
-    assert compared["x1"][0] == 0.4
-    chosen = str(simulation.trials[-1].parameters[CONTROL_SET])
-    assert compared[chosen][0] == simulation.trials[-1].record["expected_cost"]
-
-
-@pytest.mark.parametrize("left", [0.55, 0.92, 1.3, 2.5])
+@pytest.mark.parametrize("left", [0.55, 1.3])
 @pytest.mark.parametrize("switching_cost", [None, SwitchingCost({"x2": 0.1})], ids=str)
-@pytest.mark.parametrize("acquisition", ["ucb", "ei"])
 def test_what_is_left_pays_for_cheaper_values(
-    left: float, switching_cost: SwitchingCost | None, acquisition: str
+    left: float, switching_cost: SwitchingCost | None
 ) -> None:
     """Where it does not pay for the best ones."""
     sets = (replace(SETS[2], cost=AffineCost({"x3": -4.0}, fixed=4.5)),)
-    simulation = ran(6, sets=sets, switching_cost=switching_cost, acquisition=acquisition)
+    simulation = ran(6, sets=sets, switching_cost=switching_cost)
     spent = math.fsum(entry.charged for entry in simulation.ledger)
     method = replace(method_of(simulation), budget=spent + left)
     later = Simulation(
@@ -217,7 +177,6 @@ def test_what_is_left_pays_for_cheaper_values(
     decision = later.ask()
     if left < 0.6 and switching_cost is not None:
         return  # cheaper values are there only if nothing is changed
-    assert isinstance(decision, Decision)
     assert decision.expected_cost is not None
     assert 0.5 <= decision.expected_cost <= left * (1 + 1e-9)
 
@@ -242,20 +201,11 @@ def test_a_budget_that_pays_for_no_values_ends_the_run() -> None:
     assert sum(charged) <= 3.0
 
 
-def test_fixed_values_count_in_what_is_cheapest() -> None:
-    """A trial with a fixed value costs what that value costs."""
-    simulation = ran(6, sets=SETS[2:], budget=30.0)
-    decision = simulation.ask({"x3": 0.8})
-    assert isinstance(decision, Decision)
-    assert decision.expected_cost == pytest.approx(0.5 + 4.0 * 0.8)
-
-
 def test_a_batch_of_the_certain_size_is_paid() -> None:
     """Each decision reserves what it costs at its values; the largest cost limits the number."""
     simulation = ran(5, sets=SETS[2:], budget=40.0)
     method, problem = method_of(simulation), simulation.problem()
     left = method.budget_state(problem).remaining
-    assert left is not None
     count = method.trial_costs.num_payable(problem, initial=False)
     assert count == 1 + math.floor((left - 0.9) / 4.5)
     capped = replace(method, max_trial_cost=2.0)
@@ -296,27 +246,8 @@ def test_the_epsilon_schedule_compares_costs_at_the_best_values() -> None:
         assert value == pytest.approx(same, abs=1e-6)
         assert point.tolist() == pytest.approx(other.tolist(), abs=1e-3)
     decision = simulation.ask()
-    assert isinstance(decision, Decision)
     largest = max(decision.details["values"].values())
     assert decision.value == pytest.approx(largest)
-
-
-def test_until_something_is_feasible_the_likeliest_per_cost_is_next() -> None:
-    """Where all values are as likely, the cheapest ones."""
-    bound = OutcomeConstraint("heat", upper=-100.0)
-    method = ControlSets(SETS[2:], LAWS, initial_trials=3, **FAST)
-    space = Space.of([Choice(CONTROL_SET, ("x1+x2+x3",)), *RANGES], hidden=[CONTROL_SET])
-    simulation = Simulation(method, space, hyperparameters=MODEL, constraints=[bound])
-    for index in range(3):
-        decision = simulation.ask()
-        assert isinstance(decision, Decision)
-        outcome = outcome_of(index, decision.parameters)
-        simulation.tell(decision, outcome._replace(metrics={"heat": float(index)}))
-    decision = simulation.ask()
-    assert isinstance(decision, Decision)
-    assert "No query is feasible" in decision.why
-    assert decision.expected_cost is not None
-    assert decision.expected_cost < 4.5
 
 
 @pytest.mark.parametrize(
@@ -340,7 +271,6 @@ def test_choices_integers_and_constraints(cost: Cost, least: float) -> None:
     simulation = Simulation(method, space, hyperparameters=MODEL)
     for index in range(5):
         decision = simulation.ask()
-        assert isinstance(decision, Decision)
         assert decision.expected_cost == cost.at(decision.parameters)
         simulation.tell(decision, Outcome(math.sin(3.0 * index)))
     values = ControlSetValues(simulation.problem(), method)
@@ -364,18 +294,3 @@ def test_refusals(settings: dict[str, Any], message: str) -> None:
     """Before anything is spent."""
     with pytest.raises(InputError, match=message):
         simulation_of(**settings)
-
-
-def test_initial_control_sets_are_all_where_a_cost_depends_on_values() -> None:
-    """Which is the cheapest is not known beforehand."""
-    method = method_of(simulation_of())
-    assert method.initial_control_sets == ("x1", "product", "x1+x2+x3")
-    assert not method.learns_costs
-
-
-def test_a_learned_cost_beside_one_that_depends_on_values() -> None:
-    """Nothing is expected of it before it was reported, and then what was."""
-    sets = (ControlSet(["x1"]), SETS[2])
-    method = method_of(simulation_of(sets=sets))
-    assert method.expected_costs({}) == (None, None)
-    assert method.expected_costs({"x1": [2.0, 4.0]}) == (3.0, None)

@@ -157,23 +157,6 @@ def test_conditional_nodes_weigh_rows_by_what_is_controlled(space: QuerySpace) -
         assert float(weights[0][is_soil].sum()) == pytest.approx(float(expected), abs=1e-9)
 
 
-def test_points_of_what_failed_follow_the_law_of_its_inputs() -> None:
-    """Rows of a sample are sorted: the first of them are a corner of it, far from most trials."""
-    method = make_method()
-    arm = {"x": 0.5, "soil": "peat", "n": 1, "rate": 0.01, "lamp": 5, "wind": 0.5}
-    trials = [
-        PastTrial(i, {**arm, CONTROL_SET: name}, status="FAILED")
-        for i, name in enumerate(("none", "soil"))
-    ]
-    points = method.failed_points(Simulation(method, SPACE, trials=trials).problem())
-    rows = SPACE.decode(points)
-    assert {row["soil"] for row in rows[:8]} == {*SOILS}
-    assert {row["soil"] for row in rows[8:]} == {"peat"}
-    rates = [r for s, r in zip(FRAME["soil"], FRAME["rate"], strict=True) if s == "peat"]
-    found = [float(str(row["rate"])) for row in rows[8:]]
-    assert np.log10(found).mean() == pytest.approx(np.log10(rates).mean(), abs=0.05)
-
-
 def test_expectation_is_over_the_conditional_law(problem: Problem, space: QuerySpace) -> None:
     """The mean of a query is the weighted mean of the model's own at the nodes."""
     point = 0.3 * SPACE.bounds[0] + 0.7 * SPACE.bounds[1]

@@ -80,7 +80,6 @@ def test_costs_that_depend_on_controlled_values_only(unit: float) -> None:
     assert list(costs.models) == [1]
     one, other = (costs.at(1, torch.tensor([a, 0.5], dtype=torch.double)) for a in (0.0, 1.0))
     assert one == other
-    assert one is not None
     assert one.mean == pytest.approx(unit * math.e, rel=0.05)
     assert one.standard_error is not None
     assert 0.0 < one.standard_error < 0.1 * one.mean
@@ -146,7 +145,7 @@ def test_costs_that_do_not_fit_the_control_sets() -> None:
     changed = (*UNKNOWN_SETS[:2], ControlSet(["x1", "x2", "x3"], fixed_cost=50.0))
     method = ControlSets(changed, MARGINALS, rule=RULE)
     assert costs_to_learn_from(trials, method)["x1+x2+x3"] == {}
-    message = r"trial 2 has the reported cost .*: expected more than fixed_cost=50"
+    message = "trial 2 has the reported cost"
     with pytest.raises(InputError, match=message):
         check_reported_costs(trials, method)
 

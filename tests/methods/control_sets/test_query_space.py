@@ -68,32 +68,10 @@ def columns_of(space: QuerySpace, name: str) -> list[int]:
     return list(space.space.columns[name].indices)
 
 
-def test_columns_and_constraints(space: QuerySpace) -> None:
-    """A control set controls the columns of its parameters, all of a one-hot block."""
-    few, many = space.control_sets
-    assert set(few) == {*columns_of(space, "x"), *columns_of(space, "soil")}
-    assert set(many) - set(few) == {*columns_of(space, "n"), *columns_of(space, "rate")}
-    (constraint,) = space.space.inequality_constraints
-    point = space.default.clone()
-    point[columns_of(space, "x")] = 2.0
-    indices, coefficients, bound = constraint
-    assert float(coefficients @ point[indices]) == pytest.approx(bound)
-
-
-def test_nominal_values(space: QuerySpace) -> None:
-    """Most probable atoms, the mean on the raw scale, and a possible value for a sample's mean."""
-    assert space.nominal["soil"] == "sand"
-    assert space.nominal["lamp"] == 20
-    assert (space.nominal["n"], type(space.nominal["n"])) == (1, int)
-    assert space.nominal["rate"] == pytest.approx(MARGINALS["rate"].nominal)
-    assert torch.equal(space.default, space.space.encode([space.nominal])[0])
-
-
 def test_nodes_are_raw_nodes_after_the_transforms(space: QuerySpace) -> None:
     """Both rules integrate functions of the raw inputs."""
     soil, (rate,) = columns_of(space, "soil"), columns_of(space, "rate")
     (nodes, weights), product = space.nodes, space.product
-    assert product is not None
     assert torch.all(nodes[:, soil].sum(dim=-1) == 1.0)
     blocks = {name: product.columns.index(c.indices) for name, c in space.space.columns.items()}
     expected = float(MARGINALS["rate"].nominal)
@@ -144,8 +122,3 @@ def test_a_search_leaves_alone_what_is_fixed(space: QuerySpace) -> None:
                 row = space.space.decode(point.unsqueeze(0))[0]
                 assert 3 * float(str(row["x"])) <= 6 + 1e-6
             assert sorted(point[soil].tolist()) == [0.0, 0.0, 1.0]
-
-
-def test_training_inputs_are_the_realised_ones(problem: Problem, space: QuerySpace) -> None:
-    """The lamp was planned at 5 and came out at 20, in a control set that leaves it to chance."""
-    assert problem.evaluated[:, columns_of(space, "lamp")].flatten().tolist() == [20.0] * 3

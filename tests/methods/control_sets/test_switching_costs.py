@@ -101,36 +101,10 @@ def test_money_pays_for_what_is_kept() -> None:
     assert charged[3:] == [1.0]
 
 
-def test_the_initial_design_goes_on_where_one_switching_cost_is_too_expensive() -> None:
-    """By a control set that needs none: it stopped, and said that the budget was used up."""
-    cycle = ("x1+x2+x3", "x1")
-    method = method_with(control_sets=SETS, budget=7.5, initial_control_sets=cycle)
-    charged = [entry.charged for entry in run_of(method, 4).ledger]
-    assert charged == [2.0, 0.5, 0.5, 0.5]
-
-
-@pytest.mark.parametrize(("cost", "least"), [(2.0, 2.0), (4.0, 3.5)])
-def test_what_is_too_expensive_for_the_initial_design_is_said_with_its_switching_cost(
-    cost: float, least: float
-) -> None:
-    """It said that the cheapest control set costs 0.5, where 1 was left."""
-    method = method_with(
-        control_sets=(ControlSet(["x1"], cost), ControlSet(["x1", "x2", "x3"], 0.5)),
-        initial_control_sets=("x1", "x1+x2+x3"),
-        initial_trials=2,
-        switching_cost=SwitchingCost({"x3": 3.0}),
-        budget=cost + 1.0,
-    )
-    stop = run_of(method, 4).ask()
-    assert isinstance(stop, Stop)
-    assert f"and the cheapest control set costs {least:g}." in stop.reason
-
-
 def test_what_was_compared_is_recorded_with_its_switching_cost() -> None:
     """Of those that were not chosen, too: a trial before left x3 to chance."""
     method = method_with(switching_cost=SwitchingCost({"x3": 5.0}))
     decision = run_of(method, 4).ask()
-    assert isinstance(decision, Decision)
     assert decision.details["costs"] == {"x1+x2": [1.0, 0.0], "x1+x2+x3": [7.0, 0.0]}
 
 
@@ -151,8 +125,8 @@ def test_learned_costs_leave_switching_costs_out() -> None:
 @pytest.mark.parametrize(
     ("switching_cost", "message"),
     [
-        (5.0, "switching_cost=5.0: expected a SwitchingCost"),
-        (SwitchingCost({"x2": 1.0}, 1.0), "switching_cost=SwitchingCost.*: expected no base"),
+        (5.0, "switching_cost=5.0"),
+        (SwitchingCost({"x2": 1.0}, 1.0), "switching_cost=SwitchingCost"),
         (SwitchingCost({"x4": 1.0}), "changes has 'x4', which the experiment does not have"),
         (
             SwitchingCost({"x3": 1.0}),

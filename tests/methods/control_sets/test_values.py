@@ -9,10 +9,9 @@ import torch
 
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.model import FixedHyperparameters
-from ax_costaware.core.problem import Decision, Pending, Problem
+from ax_costaware.core.problem import Pending, Problem
 from ax_costaware.core.simulation import Simulation
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.models import factor as gp_factor
 from tests.methods.control_sets.toy import MARGINALS, UNKNOWN_SETS, Asking, run, told_by
 
 BETA = 1.5
@@ -35,21 +34,6 @@ def asked(request: pytest.FixtureRequest) -> tuple[Simulation, float]:
     )
     model = FixedHyperparameters(lengthscale=0.4, noise_variance=1e-4)
     return run(method, 8, sign, hyperparameters=model), sign
-
-
-def test_searches_share_the_factor(
-    asked: tuple[Simulation, float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Values, lower bounds and the least mean: the model is factored once for all of them."""
-    sizes: list[int] = []
-
-    def factor(covariance: torch.Tensor) -> torch.Tensor:
-        sizes.append(len(covariance))
-        return torch.linalg.cholesky(covariance)
-
-    monkeypatch.setattr(gp_factor, "psd_safe_cholesky", factor)
-    asked[0].ask()
-    assert sizes == [8]
 
 
 def grid_values(problem: Problem) -> tuple[torch.Tensor, torch.Tensor]:
@@ -103,7 +87,6 @@ def test_costs_and_history(asked: tuple[Simulation, float]) -> None:
     assert [c for _, c, _ in told["past"]] == told["reported"][2][2:]
     assert {*map(int, told["past"][0][2])} == {0, 1, 2}  # as JSON has it
     # A trial that failed stays charged, and one that is pending is charged what is expected.
-    assert isinstance(decision, Decision)
     for status in ("FAILED", "RUNNING"):
         pending_trial = PastTrial(8, decision.parameters, status=status, record=decision.record())
         pending = (Pending(8, decision.parameters),) if pending_trial.is_live else ()

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from ax_costaware.core.model import FixedHyperparameters
-from ax_costaware.core.problem import Decision
 from ax_costaware.core.simulation import Outcome, Simulation, simulate
 from ax_costaware.core.traits import CONTROL_SET
 from ax_costaware.costs.control_set import ControlSet
@@ -118,6 +117,5 @@ class Asking(ControlSetRule):
 
 def told_by(decision: object) -> dict[str, Any]:
     """What ``Asking`` was told before a decision."""
-    assert isinstance(decision, Decision)
     state: dict[str, Any] = decision.details["state"]
     return state

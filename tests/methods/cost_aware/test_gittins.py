@@ -11,7 +11,6 @@ import pytest
 import torch
 from botorch.models.cost import AffineFidelityCostModel
 
-from ax_costaware.acquisition import LogNoisyExpectedImprovementPerCost, Optimum
 from ax_costaware.core import Decision, PastTrial, Problem, Simulation
 from ax_costaware.core.model import FixedHyperparameters
 from ax_costaware.core.simulation import Outcome
@@ -21,54 +20,28 @@ from ax_costaware.methods.cost_aware import CostAware
 from ax_costaware.methods.cost_aware.assessment import assess
 from ax_costaware.methods.cost_aware.prices import relative_lambda
 from ax_costaware.methods.cost_aware.rules import GittinsDecay, GittinsStop, ImprovementPerCostStop
-from ax_costaware.methods.cost_aware.search import Search
 from ax_costaware.space import Choice, Range, Space
 from tests.priced import method_of
-from tests.repeats import mostly_slow
 
-BAD_ARGUMENTS: list[tuple[dict[str, Any], str]] = [
-    ({"cost": 0.0}, "cost=0.0: expected a finite number > 0"),
-    ({"cost": -1}, "cost=-1: expected"),
-    ({"cost": float("nan")}, "cost=nan: expected"),
-    ({"cost": float("inf")}, "cost=inf: expected"),
-    ({"cost": True}, "cost=True: expected"),
-    ({"cost": ""}, "cost='': expected"),
-    ({"cost": None}, "cost=None: expected"),
-    ({"cost": AffineCost}, "cost=.*AffineCost.*: expected"),
-    ({"cost": AffineCost({0: 1.0})}, r"reads the columns \[0\]: expected names of parameters"),
-    ({"budget": 0}, "budget=0: expected a finite number > 0"),
-    ({"budget": float("inf")}, "budget=inf"),
-    ({"lmbda": 0.0}, "lmbda=0.0: expected a finite number > 0, or None"),
-    ({"lmbda": float("nan")}, "lmbda=nan"),
-    ({"lmbda": "high"}, "lmbda='high'"),
-    ({"decay": 0.1}, "decay=0.1: expected a GittinsDecay"),
-    ({"lmbda": 1.0, "decay": GittinsDecay()}, "lmbda=1.0 and decay=.* are both given"),
-    ({"stop": "never"}, "stop='never': expected None, True, False, GittinsStop"),
-    (
-        {"stop": GittinsStop()},
-        "stop=GittinsStop.* has no lmbda, and lambda decays",
-    ),
-    ({"acquisition": "ei"}, r"acquisition='ei': expected one of \['log_nei_per_cost'"),
-    ({"kernel": "rbf"}, r"kernel='rbf': expected one of \['matern'"),
-    ({"acquisition": "log_ei_cost_cooling"}, "with budget=None"),
-    ({"cost_model": "tree"}, r"cost_model='tree': expected one of \['gp', 'linear', 'trend'\]"),
-    ({"initial_trials": -1}, "initial_trials=-1: expected an integer >= 0"),
-    ({"charge_initial": 1}, "charge_initial=1: expected True or False"),
-    ({"initial_share": 0}, r"initial_share=0: expected a number in \(0, 1\], or None"),
-    ({"initial_share": 1.5}, r"initial_share=1.5: expected a number in \(0, 1\], or None"),
-    ({"initialize_with_center": 1}, "initialize_with_center=1: expected True or False"),
-    ({"winsorize": None}, "winsorize=None: expected True or False"),
-    ({"seed": 1.5}, "seed=1.5: expected an integer"),
-    ({"num_restarts": 0}, "num_restarts=0: expected an integer >= 1"),
-    ({"raw_samples": 0}, "raw_samples=0"),
-]
+BAD: dict[str, tuple[Any, ...]] = {
+    "cost": (0.0, -1, math.nan, math.inf, True, "", None, AffineCost, AffineCost({0: 1.0})),
+    "lmbda": (0.0, math.nan, "high"),
+    "decay": (0.1,),
+    "stop": ("never", GittinsStop()),
+    "acquisition": ("ei", "log_ei_cost_cooling"),
+    "kernel": ("rbf",),
+    "cost_model": ("tree",),
+    "initial_share": (0, 1.5),
+    "initialize_with_center": (1,),
+}
 
 
-@pytest.mark.parametrize(("change", "message"), BAD_ARGUMENTS)
-def test_bad_arguments(change: dict[str, Any], message: str) -> None:
-    """Each message names the argument, what it got and what it takes."""
-    with pytest.raises(InputError, match=message):
-        method_of(**{"cost": 1.0, **change})
+@pytest.mark.parametrize(("name", "value"), [(n, x) for n, values in BAD.items() for x in values])
+def test_bad_arguments(name: str, value: Any) -> None:
+    with pytest.raises(InputError, match=f"{name}="):
+        method_of(**{"cost": 1.0, name: value})
+    with pytest.raises(InputError, match=r"lmbda=1.0 and decay="):
+        method_of(1.0, lmbda=1.0, decay=GittinsDecay())
 
 
 @pytest.mark.parametrize(
@@ -137,7 +110,7 @@ def test_costs_at_a_parameterization() -> None:
         CostAware(AffineCost({"x": 2.0})).cost_at({"x": -1.0})
     with pytest.raises(InputError, match=r"cost gave 'expensive' for {'x': 1}"):
         CostAware(lambda x: "expensive").cost_at({"x": 1})  # type: ignore[arg-type, return-value]
-    with pytest.raises(InputError, match=r"cost=AffineFidelityCostModel\(\): expected a finite"):
+    with pytest.raises(InputError, match=r"cost=AffineFidelityCostModel\(\)"):
         CostAware(AffineFidelityCostModel())
 
 
@@ -147,7 +120,6 @@ def designs(method: CostAware) -> list[float]:
     costs = []
     for _ in range(method.initial_trials):
         decision = simulation.ask()
-        assert isinstance(decision, Decision)
         if decision.phase != "initial":
             break
         x = float(decision.parameters["x"] or 0.0)
@@ -166,59 +138,6 @@ def test_a_design_that_knows_costs_keeps_to_its_share(seed: int) -> None:
     assert sum(knows) <= 20.0
     assert sum(blind) > 20.0
     assert len({round(c, 6) for c in knows}) == len(blind) == 5
-
-
-def test_learned_costs_are_known_from_the_first_report_on() -> None:
-    """The first one, where it is expensive; the center's cost alone says nothing of others."""
-    common: dict[str, Any] = {"budget": 100.0, "seed": 1, "initialize_with_center": False}
-    blind = designs(CostAware("seconds", initial_share=None, **common))
-    knows = designs(CostAware("seconds", initial_share=0.2, **common))
-    assert knows[0] == blind[0]
-    assert sum(knows[1:]) < 0.5 * sum(blind[1 : len(knows)])
-
-
-def test_a_design_ends_when_it_has_cost_its_share() -> None:
-    """With three outcomes at least, and not where its trials are free or it is blind to costs."""
-    space = Space.of([Range("x", 0.0, 1.0), Range("y", 0.0, 1.0)])
-
-    def phases(**settings: Any) -> list[str]:
-        simulation = Simulation(CostAware("seconds", **settings), space)
-        found = []
-        for _ in range(5):
-            decision = simulation.ask()
-            assert isinstance(decision, Decision)
-            found.append(decision.phase)
-            x = float(decision.parameters["x"] or 0.0)
-            simulation.tell(decision, Outcome(x, 100.0**x))
-        return found
-
-    # With the rougher kernel the first trial after the design uses up what is left.
-    smooth = phases(budget=100.0, kernel="squared_exponential")
-    assert smooth == ["initial"] * 3 + ["rule"] * 2
-    assert phases(budget=1e4) == ["initial"] * 5
-    assert phases(budget=200.0, initial_share=None) == ["initial"] * 5
-    assert phases(budget=200.0, charge_initial=False) == ["initial"] * 5
-
-
-@pytest.mark.parametrize("outcome", [1.0, None], ids=["completed", "failed"])
-def test_a_design_keeps_to_the_budget_where_costs_are_learned(outcome: float | None) -> None:
-    """No trial of it is expected to cost more than what is left, as none of the model's is."""
-    space = Space.of([Range("x", 0.0, 1.0), Choice("machine", ("small", "large"))])
-    simulation = Simulation(CostAware("hours", budget=3.0), space)
-    while isinstance(decision := simulation.ask(), Decision):
-        simulation.tell(decision, Outcome(outcome, 1.3))
-    assert len(simulation.trials) == 2
-    assert "pays for no trial" in decision.reason
-
-
-def test_a_design_is_spread_where_its_share_pays_for_no_trial() -> None:
-    """Not all at the cheapest points: what costs a quarter more than these may be chosen."""
-    space = Space.of([Range("x", 0.0, 1.0), Range("y", 0.0, 1.0)])
-    simulation = Simulation(CostAware(lambda row: 1.0 + row["x"], budget=20.0), space)
-    for i in range(5):
-        simulation.tell(simulation.ask(), Outcome(float(i)))
-    points = [float(trial.parameters["x"] or 0.0) for trial in simulation.trials]
-    assert max(points) > 0.15
 
 
 PLANE = Space.of([Range("x", 1.0, 100.0, log_scale=True), Range("n", 1, 5, is_integer=True)])
@@ -244,35 +163,6 @@ def test_the_first_trial_is_the_center() -> None:
     expensive = first(PLANE, cost=lambda row: 100.0 if row["n"] == 3 else 1.0, budget=50.0)
     assert expensive.parameters["n"] != 3
     assert "quasi-random" in expensive.why
-
-
-def test_the_center_is_not_put_among_past_trials() -> None:
-    simulation = Simulation(CostAware(1.0), PLANE)
-    simulation.tell(simulation.ask(), Outcome(1.0))
-    second = simulation.ask()
-    assert isinstance(second, Decision)
-    assert "quasi-random" in second.why
-
-
-def test_an_outlier_does_not_set_the_scale() -> None:
-    """One outcome that is far worse than the others leaves the model of these as it is."""
-
-    def run(**settings: Any) -> Simulation:
-        simulation = Simulation(CostAware(1.0, initial_trials=8, **settings), PLANE, minimize=True)
-        for i in range(8):
-            simulation.tell(simulation.ask(), Outcome(1e6 if i == 3 else float(i)))
-        return simulation
-
-    def told_by(simulation: Simulation) -> torch.Tensor:
-        rows = [trial.parameters for trial in simulation.trials]
-        return simulation.method.expected(simulation.problem(), rows)[0]
-
-    told, raw = told_by(run()), told_by(run(winsorize=False))
-    assert float(told.max()) < 30.0
-    assert float(raw.max()) > 1e5
-    given = FixedHyperparameters(lengthscale=0.5)
-    method = Simulation(CostAware(1.0), PLANE, hyperparameters=given).method
-    assert not method.winsorize
 
 
 @pytest.mark.usefixtures("short_searches")
@@ -309,23 +199,14 @@ def test_a_price_is_not_held_for_another_objective() -> None:
     simulation, other = Simulation(method, space), Simulation(method, space, minimize=True)
     for unit in (1.0, 1.0, 1.0, 1e3):
         decision = simulation.ask()
-        assert isinstance(decision, Decision)
         simulation.tell(decision, Outcome(unit * decision.parameters["x"] ** 2))
     other.trials = simulation.trials
     prices = []
     for one in (simulation, other):
         decision = one.ask()
-        assert isinstance(decision, Decision)
         prices.append(decision.details["lambda"])
     assert prices[0] == simulation.trials[2].decision["lambda"]
     assert prices[1] > 10 * prices[0]
-
-
-def test_a_design_that_can_afford_it_is_the_usual_one() -> None:
-    usual = designs(CostAware(1.0, budget=100.0, seed=1, initial_share=None))
-    assert designs(CostAware(1.0, budget=100.0, seed=1, initial_share=0.2)) == usual
-    free = CostAware("seconds", seed=1, initial_share=0.2)
-    assert designs(free) == designs(CostAware("seconds", seed=1, initial_share=None))
 
 
 def waves(method: CostAware, noise: float, minimize: bool = False) -> Simulation:
@@ -357,56 +238,6 @@ def test_improvement_is_noisy_where_noise_is_found(noise: float, same: bool) -> 
     noisy, mean = (decision(name) for name in ("log_nei_per_cost", "log_ei_per_cost"))
     assert (noisy.value == mean.value) is same
     assert not same or noisy.parameters == mean.parameters
-
-
-@pytest.mark.usefixtures("full_searches")
-@pytest.mark.parametrize(
-    ("acquisition", "again"), [("log_nei_per_cost", 0), ("log_ei_per_cost", 3)]
-)
-@pytest.mark.parametrize("budget", mostly_slow([50.0, 30.0], [30.0]))
-def test_without_noise_no_trial_is_made_again(acquisition: str, again: int, budget: float) -> None:
-    """At a corner that is best it was, to the end of the budget."""
-    space = Space.of([Range("x", 0.0, 1.0), Range("y", -2.0, 6.0)])
-    simulation = Simulation(
-        CostAware(AffineCost({"x": 1.0}, fixed=0.5), budget=budget, acquisition=acquisition), space
-    )
-
-    def best_at_a_corner(x: float, y: float) -> Outcome:
-        return Outcome(x + y / 8)
-
-    for i in range(24):
-        x, y = (0.37 * i) % 1, -2 + 8 * ((0.71 * i) % 1)
-        simulation.tell(Decision({"x": x, "y": y}, ""), best_at_a_corner(x, y))
-    simulation.tell(Decision({"x": 1.0, "y": 6.0}, ""), best_at_a_corner(1.0, 6.0))
-    found: list[tuple[float, float]] = []
-    for _ in range(3):
-        decision = simulation.ask()
-        assert isinstance(decision, Decision)
-        x, y = (float(str(decision.parameters[name])) for name in ("x", "y"))
-        found.append((x, y))
-        simulation.tell(decision, best_at_a_corner(x, y))
-    assert sum(x > 0.999 and y > 5.992 for x, y in found) == again
-    assert len(set(found)) == 3 - max(again - 1, 0)
-
-
-def test_before_a_fit_has_seen_that_there_is_no_noise_trials_may_be_made_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Of few outcomes it finds what its prior says, and with noise a trial may tell more."""
-    method = CostAware(1.0, budget=50.0, num_restarts=2, raw_samples=32)
-    problem = waves(method, 0.0).problem()
-    noise = problem.model.likelihood.noise_covar
-    X = problem.evaluated
-    made = Optimum(X[3] + 5e-4, 0.0)
-    monkeypatch.setattr(Search, "maximize_affordable", lambda *_: made)
-    for part, is_noisy in ((0.12, False), (0.08, True)):
-        noise.noise = part * noise.noise_prior.mode
-        search = Search(method, problem, 1.0, method.budget_state(problem))
-        criterion, found = search.maximize_improvement_per_cost(0.0)
-        assert isinstance(criterion, LogNoisyExpectedImprovementPerCost) is is_noisy
-        assert found is not None
-        assert (found is made) is not is_noisy
-        assert float((found.point - X).abs().amax(dim=-1).min()) > 1e-3 or not is_noisy
 
 
 @pytest.mark.parametrize("minimize", [False, True])

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import math
 import sys
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import norm
@@ -96,94 +93,48 @@ def test_a_rule_has_its_own_price_or_takes_the_one_in_force(rule: Any) -> None:
     assert rule().price(0.5) == 0.5
     assert rule(0.25).price(0.5) == 0.25
     assert rule(0.25).price(None) == 0.25
-    with pytest.raises(InputError, match=r"lmbda=None: expected a finite number > 0\."):
+    with pytest.raises(InputError, match="lmbda=None"):
         rule().price(None)
     log_ratio = math.log(0.3)
     assert ImprovementPerCostStop(0.25).decide(log_ratio, 0.5)[0] is False
     assert ImprovementPerCostStop().decide(log_ratio, 0.5)[0] is True
 
 
-def test_reasons_say_the_numbers() -> None:
-    assert GittinsStop().decide(1.5, 2.0, 0.01) == (
-        True,
-        "the largest Gittins index falls short of the best value so far by 0.5: at a price of 0.01 "
-        "for a unit of cost no trial is worth its cost",
-    )
-    assert "by 0: " in GittinsStop().decide(2.0, 2.0, 0.01)[1]
-    assert GittinsStop(0.125).decide(-2.0, -2.25, 0.01) == (
-        False,
-        "the largest Gittins index is better than the best value so far by 0.25: at a price of "
-        "0.125 for a unit of cost there is a trial worth its cost",
-    )
-    assert ImprovementPerCostStop().decide(math.log(0.5), 0.01) == (
-        False,
-        "the expected improvement per unit of cost of the best trial is 0.5, above the price of "
-        "0.01 for a unit of cost",
-    )
-    assert ImprovementPerCostStop().decide(-math.inf, 0.01) == (
-        True,
-        "the expected improvement per unit of cost of the best trial is 0, not above the price of "
-        "0.01 for a unit of cost",
-    )
-    for log_ratio in (-1e4, 1e4):
-        assert f"is exp({log_ratio:g})," in ImprovementPerCostStop().decide(log_ratio, 1.0)[1]
-
-
-def test_equality_and_repr() -> None:
-    assert GittinsDecay() == GittinsDecay(np.float64(0.1), 2)
-    assert repr(GittinsDecay(1)) == "GittinsDecay(initial=1.0, factor=2.0, per_mean_cost=True)"
-    assert GittinsStop(np.float32(2)) == GittinsStop(2.0)
-    assert repr(GittinsStop()) == "GittinsStop(lmbda=None)"
-    assert repr(ImprovementPerCostStop(1)) == "ImprovementPerCostStop(lmbda=1.0)"
-    assert GittinsStop(1.0) != ImprovementPerCostStop(1.0)
-
-
 _positive = st.floats(1e-300, 1e300)
-
-
-@given(
-    rule=st.one_of(
-        st.builds(GittinsDecay, _positive, st.floats(1.0, 1e300, exclude_min=True)),
-        st.builds(GittinsStop, st.none() | _positive),
-        st.builds(ImprovementPerCostStop, st.none() | _positive),
-    )
-)
-def test_survives_json(rule: Any) -> None:
-    assert type(rule)(**json.loads(json.dumps(dataclasses.asdict(rule)))) == rule
 
 
 BAD = [0, -1.0, math.nan, math.inf, True, "1"]
 
 
-@pytest.mark.parametrize("value", BAD, ids=str)
-def test_refuses_prices(value: Any) -> None:
-    expected = r"=.*: expected a finite number > 0\."
-    with pytest.raises(InputError, match=f"initial{expected}"):
-        GittinsDecay(initial=value)
-    with pytest.raises(InputError, match=f"lmbda{expected}"):
-        GittinsDecay().after(value, 1.0, 1.0)
-    for rule in RULES:
-        with pytest.raises(InputError, match=f"lmbda{expected}"):
-            rule(value)
-    with pytest.raises(InputError, match=f"lmbda{expected}"):
-        GittinsStop().decide(1.0, 1.0, value)
-    with pytest.raises(InputError, match=f"lmbda{expected}"):
-        ImprovementPerCostStop().decide(1.0, value)
+BAD_PRICES = (0, -1.0, math.nan, math.inf, True, "1")
+BAD_VALUES = (math.nan, math.inf, -math.inf, None, "1", True)
+CALLS: dict[str, list[tuple[Any, tuple[Any, ...]]]] = {
+    "initial": [(lambda x: GittinsDecay(initial=x), BAD_PRICES)],
+    "factor": [(lambda x: GittinsDecay(factor=x), (*BAD_PRICES, 1.0))],
+    "lmbda": [
+        (lambda x: GittinsDecay().after(x, 1.0, 1.0), BAD_PRICES),
+        (GittinsStop, BAD_PRICES),
+        (ImprovementPerCostStop, BAD_PRICES),
+        (lambda x: GittinsStop().decide(1.0, 1.0, x), BAD_PRICES),
+        (lambda x: ImprovementPerCostStop().decide(1.0, x), BAD_PRICES),
+    ],
+    "index": [
+        (lambda x: GittinsStop().decide(x, 1.0, 0.1), BAD_VALUES),
+        (lambda x: GittinsDecay().after(0.1, x, 1.0), BAD_VALUES),
+    ],
+    "incumbent": [
+        (lambda x: GittinsStop().decide(1.0, x, 0.1), BAD_VALUES),
+        (lambda x: GittinsDecay().after(0.1, 1.0, x), BAD_VALUES),
+    ],
+    "log_improvement_per_cost": [
+        (lambda x: ImprovementPerCostStop().decide(x, 0.1), (math.nan, math.inf, None, "1", True))
+    ],
+}
 
 
-@pytest.mark.parametrize("value", [*BAD, 1.0], ids=str)
-def test_refuses_factors(value: Any) -> None:
-    with pytest.raises(InputError, match=r"factor=.*: expected a finite number > 1\."):
-        GittinsDecay(factor=value)
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, None, "1", True], ids=str)
-def test_refuses_values(value: Any) -> None:
-    for name, pair in {"index": (value, 1.0), "incumbent": (1.0, value)}.items():
-        with pytest.raises(InputError, match=rf"{name}=.*: expected a finite number\."):
-            GittinsStop().decide(*pair, 0.1)
-        with pytest.raises(InputError, match=rf"{name}=.*: expected a finite number\."):
-            GittinsDecay().after(0.1, *pair)
-    if value != -math.inf:
-        with pytest.raises(InputError, match=r"log_improvement_per_cost=.*: expected a finite num"):
-            ImprovementPerCostStop().decide(value, 0.1)
+@pytest.mark.parametrize("name", CALLS)
+def test_refused_by_name(name: str) -> None:
+    for call, values in CALLS[name]:
+        for value in values:
+            with pytest.raises(InputError, match=f"^{name}="):
+                call(value)

@@ -101,15 +101,12 @@ def test_posterior_is_the_formulas_after_conditioning_and_observing(now: int) ->
     assert [c.variance for c in choices] == pytest.approx(variance.tolist(), rel=1e-7)
 
 
-def test_without_observations_it_is_the_prior() -> None:
-    found = domain(rounds=[]).at((3.0, -0.5), 7)
-    assert (found.mean, found.variance) == pytest.approx((MEAN, OUTPUTSCALE))
-
-
-def test_the_chosen_point_is_the_best_of_a_grid_also_later() -> None:
+@pytest.mark.parametrize("keeps", [True, False])
+def test_the_chosen_point_is_the_best_of_a_grid_also_later(keeps: bool) -> None:
     seen = observations(range(1, 31))
-    found = domain()
-    for now in range(31, 60):
+    found = BoxDomain(BOUNDS, unit_cube=True, seed=0, keep_point=keeps)
+    found.condition(hyperparameters(), seen)
+    for now in range(31, 60 if keeps else 40):
         choice = found.choose(now, BETA)
         mean, variance, _ = direct(seen, unit([choice.key]), now)
         assert choice.mean == pytest.approx(mean[0], rel=1e-9)
@@ -119,7 +116,7 @@ def test_the_chosen_point_is_the_best_of_a_grid_also_later() -> None:
             means, variances, _ = direct(seen, grid(61), now)
             bounds = means + np.sqrt(BETA * variances)
             # It is exact when it is searched, and the place of an optimum then kept for a while.
-            assert value >= bounds.max() - (1e-9 if now == 31 else 5e-3)
+            assert value >= bounds.max() - (1e-9 if now == 31 or not keeps else 5e-3)
 
 
 @pytest.mark.parametrize("joint", [False, True])
@@ -154,18 +151,6 @@ def test_there_is_always_a_rival(compare: Compare) -> None:
     assert rivals.mean.tolist() == pytest.approx([found.at(corner, 31).mean])
 
 
-def test_local_optima_are_rivals_without_the_chosen_one() -> None:
-    found = domain(lengthscale=0.15)
-    choice = found.choose(31, BETA)
-    rivals = found.rivals(choice, 31, BETA, MeasurementRule(0.9, "local_optima"))
-    assert 1 <= len(rivals.mean) < 16
-    bounds = rivals.mean + np.sqrt(BETA * rivals.variance)
-    assert bounds.max() <= choice.mean + math.sqrt(BETA * choice.variance)
-    assert rivals.covariance is not None
-    correlation = rivals.covariance / np.sqrt(rivals.variance * choice.variance)
-    assert correlation.max() < 0.99
-
-
 def test_rivals_are_not_near_a_better_optimum() -> None:
     found = domain(lengthscale=0.1)
     choice = found.choose(31, BETA)
@@ -174,17 +159,6 @@ def test_rivals_are_not_near_a_better_optimum() -> None:
         rule = MeasurementRule(0.9, "local_optima_only", joint=False, bandwidth=bandwidth)
         counts[bandwidth] = len(found.rivals(choice, 31, BETA, rule).mean)
     assert counts[0.0] > counts[0.3] > counts[2.0] == 0
-
-
-def test_the_bound_is_maximized_in_each_round_if_the_point_is_not_kept() -> None:
-    seen = observations(range(1, 31))
-    found = BoxDomain(BOUNDS, True, seed=0, keep_point=False)
-    found.condition(hyperparameters(), seen)
-    for now in (31, 33, 38):
-        choice = found.choose(now, BETA)
-        means, variances, _ = direct(seen, grid(61), now)
-        value = choice.mean + math.sqrt(BETA * choice.variance)
-        assert value >= (means + np.sqrt(BETA * variances)).max() - 1e-9
 
 
 def test_a_skipped_round_searches_only_once_the_weights_have_fallen(
@@ -208,23 +182,6 @@ def test_a_skipped_round_searches_only_once_the_weights_have_fallen(
     # Where all is forgotten nothing new is to be found.
     assert len(searched) <= 3 + 20
     assert searched[-1] < 400
-
-
-def test_stored_and_restored_it_answers_the_same() -> None:
-    first, other = domain(), domain()
-    first.choose(31, BETA)
-    first.rivals(first.choose(31, BETA), 31, BETA, MeasurementRule())
-    other.restore(json.loads(json.dumps(first.to_dict())))
-    for now in (32, 33):
-        choice, same = first.choose(now, BETA + 0.1), other.choose(now, BETA + 0.1)
-        assert choice == same
-        rivals = [d.rivals(choice, now, BETA, MeasurementRule()) for d in (first, other)]
-        assert rivals[0].mean.tolist() == rivals[1].mean.tolist()
-    fresh = BoxDomain(
-        **{k: v for k, v in first.to_dict().items() if k == "bounds"}, unit_cube=True, seed=0
-    )
-    fresh.restore(domain().to_dict())  # nothing was searched yet
-    assert fresh.random_key(np.random.default_rng(0)) == first.random_key(np.random.default_rng(0))
 
 
 def test_a_stored_loop_answers_the_same() -> None:
@@ -283,36 +240,19 @@ def test_coordinates() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bounds", "message"),
+    "bounds",
     [
-        ([[0.0, 1.0]], r"bounds of shape \(1, 2\): expected a 2 x d array"),
-        ([0.0, 1.0], r"bounds of shape \(2,\): expected a 2 x d array"),
-        (np.empty((2, 0)), r"bounds of shape \(2, 0\): expected \(rows, columns\)"),
-        ([[0.0], ["a"]], r"bounds is not numeric \(list\): expected rows of numbers"),
-        ([[0.0, 1.0], [1.0, 1.0]], r"bounds\[:, 1\]=\[1.0, 1.0\]: expected a 2 x d array"),
-        ([[2.0], [1.0]], r"bounds\[:, 0\]=\[2.0, 1.0\]: expected a 2 x d array"),
-        ([[0.0], [math.inf]], "bounds has inf in row 1, column 0: expected finite numbers"),
-        ([[math.nan], [1.0]], "bounds has nan in row 0, column 0: expected finite numbers"),
-        ([[-1e308], [1e308]], "bounds has -1e[+]308 in row 0, column 0: expected finite numbers"),
+        [[0.0, 1.0]],
+        [0.0, 1.0],
+        np.empty((2, 0)),
+        [[0.0], ["a"]],
+        [[0.0, 1.0], [1.0, 1.0]],
+        [[2.0], [1.0]],
+        [[0.0], [math.inf]],
+        [[math.nan], [1.0]],
+        [[-1e308], [1e308]],
     ],
 )
-def test_bad_bounds(bounds: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
+def test_bad_bounds(bounds: Any) -> None:
+    with pytest.raises(InputError, match=r"^bounds"):
         CostlyFeedbackLoop(bounds=bounds)
-
-
-def test_a_loop_in_a_box_follows_a_drifting_optimum_with_few_measurements() -> None:
-    kernel = MaternKernel(nu=2.5).double()
-    kernel.lengthscale = 0.2
-    loop = CostlyFeedbackLoop(bounds=[[0.0], [1.0]], kernel=kernel, forgetting=0.005, noise=0.01)
-    regret = []
-    for t in range(100):
-        x, measure, _ = loop.ask()
-        value = 2 * math.cos(5 * (float(np.sum(x)) - 0.3 - 0.003 * t))
-        regret.append(2 - value)
-        if measure:
-            loop.tell(value)
-        else:
-            loop.skip()
-    assert loop.num_measured < 50
-    assert np.mean(regret[50:]) < 0.25

@@ -134,7 +134,6 @@ def test_what_a_point_promises_counts_as_far_as_it_is_likely_to_be_feasible() ->
     near = int((grid - torch.tensor(point)).norm(dim=-1).argmin())
     assert decision.details["feasibility"] == pytest.approx(float(chance[near]), abs=0.05)
     chances = simulation.method.expected(problem, [decision.parameters]).log_feasibility
-    assert chances is not None
     assert float(chances.exp()) == pytest.approx(decision.details["feasibility"], abs=1e-9)
 
 
@@ -159,7 +158,6 @@ def test_what_is_infeasible_is_no_rival() -> None:
     later = simulation.trials[METHOD.initial_trials :]
     assert 0.1 < sum(t.is_observed for t in later) / len(later) < 0.9
     search, feasibility, _ = METHOD._search(simulation.problem(), 13, None, explores=True)
-    assert feasibility is not None
     found = search.upper_confidence_bound(1.0).point
     optima = found[0], found[1:]
     rivals = search.rival_points(*optima, "correlation", joint=True)
@@ -176,36 +174,6 @@ def test_the_likeliest_where_nothing_is_feasible() -> None:
         assert trial.decision["feasibility"] < 0.5
         assert trial.is_observed
     decision = simulation.ask()
-    assert isinstance(decision, Decision)
     assert decision.why.startswith("It is the likeliest to be feasible at time 9: ")
     best = simulation.recommend()
     assert best.parameters["x1"] == pytest.approx(1.0, abs=0.05)
-
-
-def test_what_is_used_when_nothing_is_paid_any_more() -> None:
-    """The best point of those that are feasible, which is what would be deployed."""
-    simulation = run_of(budget=8.0, count=10)
-    assert sum(t.is_observed for t in simulation.trials) == 8
-    decision = simulation.ask()
-    assert isinstance(decision, Decision)
-    assert not decision.extra["measure"]
-    assert decision.details["beta"] == 0.0
-    assert "mean of the feasible points at time 10: " in decision.why
-    best = simulation.recommend()
-    for name, value in best.parameters.items():
-        assert decision.parameters[name] == pytest.approx(value, abs=0.02)
-
-
-def test_fitted_models() -> None:
-    """Each outcome forgets at its own rate, and what was reported alike decides alike."""
-    method = CostlyFeedback(initial_trials=5, num_restarts=2, raw_samples=64)
-
-    def again() -> Simulation:
-        return simulate(method, SQUARE, measured, 9, constraints=[BOUND])
-
-    one, other = again(), again()
-    assert [t.parameters for t in one.trials] == [t.parameters for t in other.trials]
-    problem = one.problem()
-    models = only_model(problem.model), only_model(problem.constraints[0].fit())
-    own, its = (model.forgetting_kernel.forgetting.item() for model in models)  # type: ignore[union-attr, operator]
-    assert own != its

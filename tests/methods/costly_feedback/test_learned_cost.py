@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 
-from ax_costaware.core.history import PastTrial
 from ax_costaware.core.model import FixedHyperparameters
 from ax_costaware.core.problem import Decision, Pending, Problem
 from ax_costaware.core.simulation import Outcome, Simulation
 from ax_costaware.costs import CostModel, CostOfTrial
 from ax_costaware.costs.cost_model import ANY_TRIAL
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.costed import NothingToLearnFrom
 from ax_costaware.methods.costly_feedback import CostlyFeedback, MeasurementCosts
 from ax_costaware.methods.costly_feedback.rules import BernoulliRule, FullFeedback
 from ax_costaware.models.log_normal_cost import LogNormalCostModel
@@ -42,7 +40,6 @@ def simulation_of(method: CostlyFeedback | None = None, **settings: Any) -> Simu
 def step(simulation: Simulation) -> Decision:
     """Decide on a trial and run it, as the decision says."""
     decision = simulation.ask()
-    assert isinstance(decision, Decision)
     x = float(str(decision.parameters["x"]))
     measured = Outcome(-((x - 0.3) ** 2), price(x))
     simulation.tell(decision, measured if decision.extra["measure"] else Outcome())
@@ -70,22 +67,6 @@ def test_a_cost_is_expected_from_the_first_report_on() -> None:
     assert simulation.recommend().expected_cost is not None
 
 
-def test_a_budget_is_used_up_by_measurements_alone() -> None:
-    """Trials go on without, at the best posterior mean, and say what a measurement would cost."""
-    simulation = simulation_of(budget=12.0)
-    decisions = [step(simulation) for _ in range(12)]
-    measured = [bool(decision.extra["measure"]) for decision in decisions]
-    assert 3 < sum(measured) < 12
-    assert measured == sorted(measured, reverse=True)
-    last, entries = decisions[-1], simulation.ledger
-    assert (last.expected_cost, last.details["beta"]) == (0.0, 0.0)
-    assert "best posterior mean" in last.why
-    assert "of 12, does not pay for a measurement, which is expected to cost" in last.why
-    assert "at these values" in last.why
-    assert [entry.skipped for entry in entries] == [not found for found in measured]
-    assert all((entry.charged > 0) == found for entry, found in zip(entries, measured, strict=True))
-
-
 @pytest.mark.parametrize("cost", [None, 0.0, 40.0])
 def test_a_skipped_trial_is_no_data_of_the_cost_model(cost: float | None) -> None:
     """It need not report a cost; what it reports is charged, and not learned from."""
@@ -98,8 +79,6 @@ def test_a_skipped_trial_is_no_data_of_the_cost_model(cost: float | None) -> Non
     last = replace(simulation.trials[-1], reported_cost=cost)
     simulation.trials[-1] = last
     after = simulation.method.trial_costs.model(simulation.problem())
-    assert before is not None
-    assert after is not None
     X = SPACE.sobol_points(5, 0)
     assert after.log_cost(X).tolist() == before.log_cost(X).tolist()
     assert (simulation.ledger[-1].skipped, simulation.ledger[-1].charged) == (True, cost or 0.0)
@@ -107,7 +86,6 @@ def test_a_skipped_trial_is_no_data_of_the_cost_model(cost: float | None) -> Non
     # Nor if it fails, for it was not to be measured.
     simulation.trials[-1] = replace(last, status="FAILED", reported_cost=cost or None)
     failed = simulation.method.trial_costs.model(simulation.problem())
-    assert failed is not None
     assert failed.log_cost(X).tolist() == before.log_cost(X).tolist()
 
 
@@ -118,7 +96,6 @@ def test_what_is_pending_reserves_what_is_expected() -> None:
     both = (Pending(None, {"x": 0.9}), Pending(None, {"x": 0.9}, measure=False))
     assert method.reservations(replace(problem, pending=both), True) == [0.0, 0.0]
     first = simulation.ask()
-    assert isinstance(first, Decision)
     simulation.start(first)
     assert simulation.ledger[-1].charged == 0.0
     simulation.tell(first, Outcome(0.0, price(first.parameters["x"])), 0)
@@ -129,33 +106,12 @@ def test_what_is_pending_reserves_what_is_expected() -> None:
         reserved = method.reservations(replace(problem, pending=both), initial)
         assert reserved == [pytest.approx(price(0.9), rel=0.3), 0.0]
     decision = simulation.ask()
-    assert isinstance(decision, Decision)
     simulation.start(decision)
     assert simulation.ledger[-1].charged == decision.expected_cost
     later = simulation.ask()
-    assert isinstance(later, Decision)
     assert later.details["spent"] == pytest.approx(
         sum(entry.charged for entry in simulation.ledger)
     )
-
-
-def test_what_is_left_pays_until_a_cost_is_known() -> None:
-    """Afterwards the expected cost is held against what is left, and against the largest cost."""
-
-    def decided(*trials: PastTrial, **limits: float) -> Decision:
-        method = CostlyFeedback(cost="seconds", **limits)  # type: ignore[arg-type]
-        return method.initial(Problem(SPACE, trials, draw=lambda: {"x": 0.5}))
-
-    first = decided(budget=1e-6)
-    assert (first.extra["measure"], first.expected_cost) == (True, None)
-    paid = PastTrial(0, {"x": 0.5}, outcome=1.0, is_observed=True, reported_cost=1e-6)
-    for limits in ({"budget": 1.5e-6}, {"max_trial_cost": 1e-9}):
-        later = decided(paid, **limits)
-        assert (later.extra["measure"], later.expected_cost) == (False, 0.0)
-        assert "does not pay for a measurement, which is expected to cost" in later.why
-    # A bill of trials that measured nothing, which say nothing of what a measurement costs.
-    nothing_left = decided(PastTrial(0, {"x": 0.5}, reported_cost=2.0), budget=2.0)
-    assert "0 of 2, does not pay for a measurement." in nothing_left.why
 
 
 def test_a_measured_trial_without_its_cost_is_refused() -> None:
@@ -172,12 +128,6 @@ def test_a_measured_trial_without_its_cost_is_refused() -> None:
     assert simulation.ledger[-1].charged == 2.0
 
 
-def test_nothing_to_learn_from() -> None:
-    simulation = simulation_of()
-    with pytest.raises(NothingToLearnFrom, match="no trial has reported its cost yet"):
-        simulation.method.trial_costs.model(simulation.problem())
-
-
 @dataclass(frozen=True)
 class Surcharged(CostlyFeedback):
     """Learned costs of which every measurement is expected to cost as much more."""
@@ -192,7 +142,6 @@ class SurchargedCosts(MeasurementCosts):
 
     def model(self, problem: Problem) -> CostModel:
         learned = super().model(problem)
-        assert learned is not None
         return CostOfTrial(lambda X: 100.0 + learned.log_cost(X).exp(), ANY_TRIAL)
 
 
@@ -202,35 +151,3 @@ class Heated(CostlyFeedback):
 
     def cost_at(self, parameters: Any) -> float:
         return price(parameters["x"])
-
-
-def test_the_learned_cost_of_a_subclass_decides_and_is_recorded_and_reserved() -> None:
-    settings: dict[str, Any] = {"forgetting": 0.02, "initial_trials": 3, "rule": FullFeedback()}
-    simulation = simulation_of(Surcharged(cost="seconds", budget=120.0, **settings))
-    step(simulation)
-    decision = step(simulation)
-    assert decision.expected_cost is not None
-    assert decision.expected_cost > 100.0
-    both = (Pending(None, {"x": 0.5}),)
-    problem = replace(simulation.problem(), pending=both)
-    assert simulation.method.reservations(problem, False)[0] > 100.0
-    for _ in range(20):
-        decision = step(simulation)
-    assert not decision.extra["measure"]
-    assert "is expected to cost 10" in decision.why
-
-
-def test_the_cost_of_a_subclass_that_nothing_reads_is_refused() -> None:
-    message = r"Heated\.cost_at: .* reads costs from cost='seconds'"
-    with pytest.raises(InputError, match=message):
-        Heated(cost="seconds")
-
-
-def test_a_function_is_a_declared_cost() -> None:
-    """It decides as the cost object of the same values does."""
-    simulation = simulation_of(cost=lambda row: price(row["x"]), budget=12.0)
-    for _ in range(8):
-        decision = step(simulation)
-        expected = price(decision.parameters["x"]) if decision.extra["measure"] else 0.0
-        assert decision.expected_cost == expected
-    assert sum(entry.charged for entry in simulation.ledger) <= 12.0

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import math
 import pickle
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from gpytorch.kernels import LinearKernel, MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
+from gpytorch.kernels import MaternKernel, PeriodicKernel, RBFKernel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
@@ -68,16 +66,6 @@ def play(
         else:
             loop.skip()
     return found
-
-
-def test_measures_less_than_every_round_and_keeps_up() -> None:
-    loop = known(rule=MeasurementRule(0.6))
-    played = play(loop, 400)
-    regret = [1 - drifting(x, t) for t, (x, _) in enumerate(played, start=1)]
-    assert loop.round == 401
-    assert loop.num_measured == sum(measure for _, measure in played)
-    assert 10 < loop.num_measured < 120
-    assert np.mean(regret[20:]) < 0.25
 
 
 def test_the_point_has_the_largest_upper_confidence_bound() -> None:
@@ -166,26 +154,6 @@ def test_the_exact_setting_is_algorithm_1(quotas: tuple[int, int], bandwidth: fl
     assert alone > 0 or bandwidth < 0.5
 
 
-def test_asking_again_gives_the_same_answer() -> None:
-    loop = known()
-    first = loop.ask()
-    assert loop.ask() == first
-    assert loop.round == 1
-    loop.tell(0.3)
-    assert loop.round == 2
-
-
-def test_an_advice_may_be_disregarded() -> None:
-    loop = known(rule=BernoulliRule(0.0))
-    assert not loop.ask().measure
-    loop.tell(1.0)
-    assert loop.num_measured == 1
-    loop = known(rule=FullFeedback())
-    assert loop.ask().measure
-    loop.skip()
-    assert loop.num_measured == 0
-
-
 @pytest.mark.parametrize("call", ["tell", "skip"])
 def test_a_round_is_closed_once(call: str) -> None:
     loop = known()
@@ -213,28 +181,17 @@ def test_a_bad_measurement_changes_nothing(y: Any) -> None:
 
 def test_measurements_may_be_tensors() -> None:
     loop, other = known(), known()
-    for y in (torch.tensor(0.5), np.array(-0.25), torch.tensor(1, dtype=torch.int64)):
+    for y in (torch.tensor(0.5), np.array(-0.25), torch.tensor(1), np.float32(0.25), 1e100):
         assert loop.ask() == other.ask()
         loop.tell(y)
         other.tell(float(y))
     loop.ask()
-    for bad in (torch.tensor(math.nan), torch.tensor([1.0]), np.array([1.0])):
+    for bad in (torch.tensor(math.nan), torch.tensor([1.0]), np.array([1.0]), 1e101):
         with pytest.raises(InputError, match="y="):
             loop.tell(bad)
 
 
-def test_measurements_may_be_numpy_scalars_and_huge() -> None:
-    loop = known()
-    loop.ask()
-    loop.tell(np.float32(0.25))
-    loop.ask()
-    loop.tell(1e100)
-    assert np.isfinite(loop.ask().x)
-    with pytest.raises(InputError, match=r"y=1e\+101: expected .* at most"):
-        loop.tell(1e101)
-
-
-@pytest.mark.parametrize("unit", [1e-12, 1e12])
+@pytest.mark.parametrize("unit", [1e12])
 @pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.OptimizationWarning")
 def test_what_is_learned_does_not_depend_on_the_unit_of_outcomes(unit: float) -> None:
     loops = [CostlyFeedbackLoop(GRID, rule=FullFeedback()) for _ in range(2)]
@@ -243,24 +200,6 @@ def test_what_is_learned_does_not_depend_on_the_unit_of_outcomes(unit: float) ->
             loop.tell(scale * drifting(float(loop.ask().x), t))
     assert loops[1].model.outputscale == pytest.approx(unit**2 * loops[0].model.outputscale)
     assert loops[1].ask().x == loops[0].ask().x
-
-
-@pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.OptimizationWarning")
-@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
-@pytest.mark.parametrize("domain", [{"candidates": GRID}, {"bounds": [[0.0], [1.0]]}])
-def test_it_works_inside_code_that_wants_no_gradients(
-    domain: dict[str, Any], context: Callable[[], AbstractContextManager[None]]
-) -> None:
-    """As a validation pass does."""
-    loops = [CostlyFeedbackLoop(**domain, rule=FullFeedback()) for _ in range(2)]
-    for t in range(10):
-        loops[0].tell(drifting(float(np.sum(loops[0].ask().x)), t))
-        with context():
-            loops[1].tell(drifting(float(np.sum(loops[1].ask().x)), t))
-    assert loops[1].ask() == loops[0].ask()
-    with context():
-        copy = CostlyFeedbackLoop.from_dict(loops[0].to_dict())
-    assert copy.ask() == loops[0].ask()
 
 
 def test_a_measurement_counts_once_if_the_fit_is_interrupted(
@@ -278,60 +217,6 @@ def test_a_measurement_counts_once_if_the_fit_is_interrupted(
     assert (loop.round, loop.num_measured, len(loop.to_dict()["history"])) == (9, 8, 8)
 
 
-@pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.OptimizationWarning")
-@pytest.mark.parametrize("value", [0.0, 3.0, 1e15])
-def test_outcomes_may_all_be_equal(value: float) -> None:
-    loop = CostlyFeedbackLoop(GRID)
-    for _ in range(20):
-        assert loop.ask().measure  # Nothing is better than anything else.
-        loop.tell(value)
-    assert loop.model.mean == pytest.approx(value)
-
-
-@pytest.mark.parametrize(
-    "domain", [{"candidates": GRID}, {"candidates": None, "bounds": [[0.0], [1.0]]}]
-)
-def test_a_point_may_be_known_beforehand(domain: dict[str, Any]) -> None:
-    """The prior variance of a linear kernel is zero at zero, so that there is no correlation."""
-    loop = known(kernel=LinearKernel(), **domain)
-    for _ in range(8):
-        loop.tell(-float(np.sum(loop.ask().x)))
-    assert float(np.sum(loop.ask().x)) == 0.0
-
-
-@pytest.mark.parametrize("seed", [0, 5])
-def test_one_seed_gives_one_run(seed: int) -> None:
-    rule = MixedRule(MeasurementRule(0.9), lower=0.1, upper=0.5)
-    assert play(known(rule=rule, seed=seed), 50) == play(known(rule=rule, seed=seed), 50)
-
-
-def test_seeds_differ_in_their_start_and_their_draws() -> None:
-    starts = {float(known(seed=seed).ask().x) for seed in range(10)}
-    assert len(starts) > 5
-    runs = {
-        tuple(play(known(rule=BernoulliRule(0.5), candidates=[0.0, 1.0], seed=seed), 20))
-        for seed in range(10)
-    }
-    assert len(runs) == 10
-
-
-def test_bernoulli_measures_its_share() -> None:
-    loop = known(rule=BernoulliRule(0.3))
-    play(loop, 1000)
-    assert loop.num_measured == pytest.approx(300, abs=60)
-
-
-def test_lower_quota_is_kept_although_nothing_is_in_doubt() -> None:
-    kernel = ScaleKernel(IndependentKernel())
-    kernel.outputscale = 1e-6
-    rule = MixedRule(MeasurementRule(0.5 + 1e-9), lower=0.2, upper=1.0)
-    loop = known(candidates=[0, 1, 2], kernel=kernel, rule=rule, noise=1e-8)
-    for _ in range(1000):
-        x = loop.ask().x
-        loop.tell(float(x == 1)) if loop.ask().measure else loop.skip()
-    assert loop.num_measured == pytest.approx(200, abs=60)
-
-
 @pytest.mark.parametrize(
     "rule", [MeasurementRule(0.6), MeasurementRule(0.6, "local_optima"), LCBUCBRule()]
 )
@@ -343,21 +228,21 @@ def test_never_stops_measuring_for_ever(rule: FeedbackRule, first: int) -> None:
     loop.ask()
     loop.tell(2.0)
     last = 0
-    for _ in range(2000):
+    for _ in range(1000):
         if loop.ask().measure:
             last = loop.round
             loop.tell(2.0)
         else:
             loop.skip()
-    assert last > 1500
+    assert last > 700
 
 
 def test_resets_forget_everything_and_nothing_between() -> None:
     loop = known(forgetting=ResetEvery(10), rule=FullFeedback())
     play(loop, 10)
     assert not loop.to_dict()["history"]
-    fresh = known(forgetting=ResetEvery(10), rule=FullFeedback())
-    fresh._round = 11
+    stored = known(forgetting=ResetEvery(10), rule=FullFeedback()).to_dict()
+    fresh = CostlyFeedbackLoop.from_dict({**stored, "round": 11})
     assert loop.ask() == fresh.ask()
     play(loop, 9)
     assert len(loop.to_dict()["history"]) == 9
@@ -401,23 +286,6 @@ def test_blocks_are_learned_from_as_draws_of_their_own() -> None:
     assert found[0].noise < 0.01 < 0.1 < found[1].noise
 
 
-def test_arms_are_learned_one_by_one() -> None:
-    loop = known(candidates=[0, 1, 2], kernel=IndependentKernel(), rule=MeasurementRule(0.95))
-    counts = np.zeros(3)
-    for t in range(600):
-        arm, measure, _ = loop.ask()
-        best = 2 if t < 300 else 0
-        counts[int(arm)] += 1
-        if t in (299, 599):
-            assert counts[best] > 200
-            counts[:] = 0
-        if measure:
-            loop.tell(1.0 if arm == best else -0.5)
-        else:
-            loop.skip()
-    assert loop.num_measured < 250
-
-
 def test_candidates_may_have_several_coordinates() -> None:
     points = np.stack(np.meshgrid(np.linspace(-1, 1, 7), np.linspace(0, 50, 6)), -1).reshape(-1, 2)
     kernel = RBFKernel(ard_num_dims=2).double()
@@ -438,15 +306,6 @@ def test_candidates_may_have_several_coordinates() -> None:
         assert abs(x[1] - 30) < 11
 
 
-def test_the_kernel_of_the_user_stays_as_it_is() -> None:
-    kernel = matern().float()
-    loop = known(kernel=kernel)
-    play(loop, 5)
-    assert kernel.lengthscale.dtype == torch.float
-    kernel.lengthscale = 5.0
-    assert float(loop.model.kernel.lengthscale) == pytest.approx(0.2)
-
-
 @pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.OptimizationWarning")
 def test_what_is_not_given_is_learned() -> None:
     loop = CostlyFeedbackLoop(GRID * 40 - 7, rule=FullFeedback(), seed=1)
@@ -462,19 +321,6 @@ def test_what_is_not_given_is_learned() -> None:
     assert 950 < loop.model.mean < 1050
     assert loop.model.forgetting < 0.02
     assert np.mean(quality[60:]) > 0.85
-
-
-@pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.OptimizationWarning")
-def test_what_is_given_is_not_learned() -> None:
-    kernel = matern()
-    loop = CostlyFeedbackLoop(GRID, kernel=kernel, forgetting=0.03, rule=FullFeedback())
-    play(loop, 20)
-    assert loop.model.forgetting == 0.03
-    assert float(loop.model.kernel.lengthscale) == pytest.approx(0.2)
-    assert loop.model.noise != 0.01
-    loop = CostlyFeedbackLoop(GRID, forgetting=ResetEvery(30), noise=0.02, rule=FullFeedback())
-    play(loop, 20)
-    assert (loop.model.forgetting, loop.model.noise) == (0, pytest.approx(0.02))
 
 
 def test_a_rate_that_is_learned_is_watched() -> None:
@@ -499,7 +345,7 @@ RULES = [
 ]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     rule=st.sampled_from(RULES),
     forgetting=st.sampled_from([0.01, 0.3, ResetEvery(7)]),
@@ -516,34 +362,11 @@ def test_a_stored_loop_goes_on_as_if_nothing_had_happened(
     if asked:
         loop.ask()
     copy = CostlyFeedbackLoop.from_dict(json.loads(json.dumps(loop.to_dict())))
+    pickled = pickle.loads(pickle.dumps(loop))
+    assert not any(parameter.requires_grad for parameter in copy.model.kernel.parameters())
     assert copy.to_dict() == loop.to_dict()
-    assert copy.ask() == loop.ask()
-    assert play(copy, 30, seed=1) == play(loop, 30, seed=1)
-
-
-def test_a_loop_that_has_dropped_measurements_is_stored() -> None:
-    loop = known(forgetting=0.2, rule=FullFeedback())
-    play(loop, 800)
-    stored = json.loads(json.dumps(loop.to_dict()))
-    assert len(stored["history"]) < 400
-    copy = CostlyFeedbackLoop.from_dict(stored)
-    assert play(copy, 50, seed=1) == play(loop, 50, seed=1)
-
-
-def test_a_loop_can_be_sent_to_another_process() -> None:
-    loop = known()
-    play(loop, 20)
-    copy = pickle.loads(pickle.dumps(loop))
-    assert play(copy, 20, seed=1) == play(loop, 20, seed=1)
-
-
-@pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.OptimizationWarning")
-def test_a_loop_that_learns_is_stored() -> None:
-    loop = CostlyFeedbackLoop(GRID, rule=FullFeedback())
-    play(loop, 20)
-    copy = CostlyFeedbackLoop.from_dict(json.loads(json.dumps(loop.to_dict())))
-    assert copy.model.noise == loop.model.noise
-    assert play(copy, 15, seed=1) == play(loop, 15, seed=1)
+    assert copy.ask() == loop.ask() == loop.ask() == pickled.ask()
+    assert play(copy, 30, seed=1) == play(loop, 30, seed=1) == play(pickled, 30, seed=1)
 
 
 @pytest.mark.parametrize("kernel", [matern(), RBFKernel().double()])
@@ -555,20 +378,14 @@ def test_one_lengthscale_of_several_coordinates_is_stored(kernel: MaternKernel |
     assert play(copy, 5, seed=1) == play(loop, 5, seed=1)
 
 
-def test_a_restored_loop_can_be_stored_without_a_warning() -> None:
-    kernel = ScaleKernel(matern())
-    copy = CostlyFeedbackLoop.from_dict(known(kernel=kernel).to_dict())
-    assert not any(parameter.requires_grad for parameter in copy.model.kernel.parameters())
-
-
 @pytest.mark.parametrize(
     "changes",
     [{"kernel": 3}, {"rule": {"type": "Other"}}, {"model": {}}, {"history": [[99, 1, 0.5]]}],
 )
 def test_what_no_loop_stored_is_refused(changes: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="stored: expected what to_dict returned"):
+    with pytest.raises(InputError, match="stored"):
         CostlyFeedbackLoop.from_dict({**known().to_dict(), **changes})
-    with pytest.raises(InputError, match="round='a': expected an integer"):
+    with pytest.raises(InputError, match="round='a'"):
         CostlyFeedbackLoop.from_dict({**known().to_dict(), "round": "a"})
 
 
@@ -597,121 +414,58 @@ def test_what_cannot_be_stored_is_said(arguments: dict[str, Any], name: str) -> 
         loop.to_dict()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"candidates": [0.5]}, r"candidates has 1 point"),
-        ({"candidates": [[0.1, 0.2]]}, r"candidates has 1 point"),
-        ({"candidates": []}, r"candidates of shape \(0, 1\)"),
-        ({"candidates": [0.1, 0.5, 0.1]}, r"candidates has the point \[0.1\] twice"),
-        ({"candidates": [[0, 1], [1, 1], [0, 1]]}, r"candidates has the point \[0.0, 1.0\] twice"),
-        (
-            {"candidates": [0.1, math.nan]},
-            r"candidates has nan in row 1, column 0: expected",
-        ),
-        ({"candidates": [[0.1, 0], [math.inf, 1]]}, r"candidates has inf in row 1, column 0"),
-        ({"candidates": "abc"}, r"candidates is not numeric"),
-        ({"candidates": [[1, 2], [3]]}, r"candidates is not numeric"),
-        ({"candidates": [1j, 2]}, r"candidates is not numeric"),
-        ({"candidates": ["1", "2"]}, r"candidates is not numeric"),
-        ({"candidates": [-1e308, 1e308]}, r"candidates has -1e[+]308 in row 0"),
-        ({"candidates": np.zeros((2, 2, 2))}, r"candidates of shape \(2, 2, 2\)"),
-        ({"candidates": None}, r"candidates=None, bounds=None: expected exactly one"),
-        ({"bounds": [[0.0], [1.0]]}, r"expected exactly one"),
-        ({"kernel": "matern"}, r"kernel='matern'"),
-        ({"kernel": RBFKernel(ard_num_dims=2)}, r"kernel=RBFKernel.*points with 1 coordinates"),
-        ({"kernel": RBFKernel(active_dims=(3,))}, r"kernel=RBFKernel.*points with 1 coordinates"),
-        ({"kernel": RBFKernel(batch_shape=torch.Size([2]))}, r"kernel=RBFKernel.* is batched"),
-        (
-            {"kernel": IndependentKernel(), "candidates": None, "bounds": [[0.0], [1.0]]},
-            r"kernel=IndependentKernel\(...\) with bounds: .*expected candidates",
-        ),
-        ({"forgetting": 0.0}, r"forgetting=0.0: .*strictly between 0 and 1"),
-        ({"forgetting": 1.0}, r"forgetting=1.0"),
-        ({"forgetting": math.nan}, r"forgetting=nan"),
-        ({"forgetting": ResetEvery(5), "noise": None}, r"forgetting=.*at least 8 rounds, to learn"),
-        ({"noise": 0.0}, r"noise=0.0"),
-        ({"noise": -1}, r"noise=-1"),
-        ({"rule": 0.9}, r"rule=0.9"),
-        ({"beta": -1.0}, r"beta=-1.0"),
-        ({"beta": "log"}, r"beta='log'"),
-        ({"seed": -1}, r"seed=-1"),
-        ({"seed": 0.5}, r"seed=0.5"),
-        ({"keep_point": 1}, r"keep_point=1: expected True or False"),
+BAD: dict[str, list[Any]] = {
+    "candidates": [
+        [0.5],
+        [[0.1, 0.2]],
+        [],
+        [0.1, 0.5, 0.1],
+        [[0, 1], [1, 1], [0, 1]],
+        [0.1, math.nan],
+        [[0.1, 0], [math.inf, 1]],
+        "abc",
+        [[1, 2], [3]],
+        [1j, 2],
+        ["1", "2"],
+        [-1e308, 1e308],
+        np.zeros((2, 2, 2)),
+        None,
     ],
-)
-def test_bad_arguments_are_named(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        known(**arguments)
+    "bounds": [[[0.0], [1.0]]],
+    "kernel": [
+        "matern",
+        RBFKernel(ard_num_dims=2),
+        RBFKernel(active_dims=(3,)),
+        RBFKernel(batch_shape=torch.Size([2])),
+    ],
+    "forgetting": [0.0, 1.0, math.nan],
+    "noise": [0.0, -1],
+    "rule": [0.9],
+    "beta": [-1.0, "log"],
+    "seed": [-1, 0.5],
+    "keep_point": [1],
+}
 
 
-@pytest.mark.parametrize("rounds", [0, -1, 1.5, True])
-def test_a_reset_has_rounds(rounds: Any) -> None:
-    with pytest.raises(InputError, match="rounds="):
-        ResetEvery(rounds)
+@pytest.mark.parametrize(("name", "value"), [(n, x) for n, values in BAD.items() for x in values])
+def test_bad_arguments_are_named(name: str, value: Any) -> None:
+    with pytest.raises(InputError, match=rf"(^|, ){name}\b"):
+        known(**{name: value})
+
+
+def test_arguments_that_do_not_fit_together() -> None:
+    with pytest.raises(InputError, match="kernel=IndependentKernel"):
+        known(kernel=IndependentKernel(), candidates=None, bounds=[[0.0], [1.0]])
+    with pytest.raises(InputError, match="forgetting=ResetEvery"):
+        known(forgetting=ResetEvery(5), noise=None)
+    for rounds in (0, -1, 1.5, True):
+        with pytest.raises(InputError, match="rounds="):
+            ResetEvery(rounds)  # type: ignore[arg-type]
 
 
 def test_a_long_run_has_bounded_memory() -> None:
     loop = known(candidates=[0.0, 0.5, 1.0], forgetting=0.05, rule=FullFeedback())
-    for _ in range(5_000):
+    for _ in range(2_000):
         loop.ask()
         loop.tell(0.1)
     assert len(loop.to_dict()["history"]) < 1_500
-
-
-@pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.OptimizationWarning")
-def test_what_was_learned_from_is_kept_no_longer() -> None:
-    loop = CostlyFeedbackLoop([0.0, 1.0], forgetting=ResetEvery(100), rule=FullFeedback())
-    sizes = []
-    for _ in range(310):
-        loop.tell(loop.ask().x)
-        sizes.append(len(loop.to_dict()["history"]))
-    assert (max(sizes), sizes[-1]) == (299, 10)
-
-
-def test_what_is_forgotten_is_learned_from() -> None:
-    """What is alike in all rounds is learned from all measurements, however rare they are."""
-    loop = CostlyFeedbackLoop(GRID, forgetting=0.6, rule=FullFeedback())
-    for i in range(8):
-        for _ in range(100):
-            loop.ask()
-            loop.skip()
-        loop.ask()
-        loop.tell(10.0 * (-1) ** i)
-    assert len(loop.to_dict()["history"]) == 8
-    assert loop.model.outputscale == pytest.approx(100 * 8 / 7)
-
-
-def test_many_candidates_need_no_covariance_matrix_of_all() -> None:
-    grid = np.linspace(0, 1, 5_001)
-    loop = known(candidates=grid)
-    small = known(candidates=grid[::5])
-    for other in (loop, small):
-        play(other, 30)
-    assert loop._domain._prior._matrix is None  # type: ignore[attr-defined]
-    assert abs(float(loop.ask().x) - float(small.ask().x)) < 0.05
-
-
-def test_the_top_of_its_own_hill_is_no_rival() -> None:
-    """With two hills there is one rival, also while a point beside the top of a hill is kept."""
-    rule = MeasurementRule(0.9, "local_optima", joint=False)
-    loop = known(rule=rule, kernel=matern(), beta=4.0)
-    for _ in range(100):
-        x = float(loop.ask().x)
-        loop.tell(math.exp(-(((x - 0.2) / 0.2) ** 2)) + math.exp(-(((x - 0.8) / 0.2) ** 2)))
-    domain, kept = loop._domain, 0
-    for _ in range(100):
-        loop.ask()
-        assert loop._asked is not None
-        key, _ = loop._asked
-        choice = domain.at(key, loop.round)
-        rivals = domain.rivals(choice, loop.round, 4.0, rule)
-        mean, variance = domain._moments(loop.round)  # type: ignore[attr-defined]
-        bound = mean + 2 * np.sqrt(variance)
-        padded = np.concatenate([[-np.inf], bound, [-np.inf]])
-        optima = (bound > padded[:-2]) & (bound > padded[2:])
-        assert optima.sum() > 1
-        assert len(rivals.mean) == optima.sum() - 1
-        kept += not optima[key]
-        loop.skip()
-    assert kept, "no point was kept beside its top, so nothing was tested"

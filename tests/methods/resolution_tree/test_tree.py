@@ -194,64 +194,48 @@ def test_the_most_information_per_cost() -> None:
     active = TREE.active()
     position, reason = TREE.decide(active, [0.6, 1.0, 1.3, 0.1, 1.3])
     assert position == 2
-    assert reason == (
-        "measuring this cell of level 1 tells 1.3 at a cost of 1: 1.3 per unit of cost is the most"
-        " of 5 cells"
-    )
-    cheap, reason = TREE.decide(active, np.array([0.6, 1.0, 1.3, 0.1, 1.3]), remaining=0.9)
+    assert "tells 1.3 at a cost of 1: 1.3 per unit of cost is the most of 5 cells" in reason
+    cheap, _ = TREE.decide(active, np.array([0.6, 1.0, 1.3, 0.1, 1.3]), remaining=0.9)
     assert active[cheap] == TREE.root
-    assert "1.2 per unit of cost is the most of the 1 affordable of 5 cells" in reason
     # What is left is a sum of decimals.
     assert TREE.decide(active, [0, 1, 0, 0, 0], remaining=1.1 - 0.1)[0] == 1
     assert TREE.decide(active, [-2.0, -1.0, -1.1, -3, -3])[0] == 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (((0.0,), (1.0, 2.0), 2), "upper=.* has 2 entries: expected a sequence of 1 finite"),
-        (((), (), 2), "one or more finite numbers"),
-        ((0.0, 1.0, 2), "lower=0.0"),
-        (((1.0,), (1.0,), 2), "expected lower < upper"),
-        (((0.0,), (math.inf,), 2), r"upper\[0\]=inf"),
-        (((0.0,), (1.0,), -1), "max_level=-1"),
-        (((0.0,), (1.0,), 1.5), "max_level=1.5"),
-        (((0.0,), (1.0,), 60), r"max_level=60: expected at most 40 with splits=\(2,\)"),
-        (((0.0,), (1.0,), 2, 1), "splits=.*expected an integer >= 2"),
-        (((0.0,), (1.0,), 2, (2, 2)), "splits="),
-        (((0.0,), (1.0,), 2, 2.5), "splits=2.5"),
-        (((0.0,), (1.0,), 2, True), "splits=True"),
-        (((0.0, 0.0), (1.0, 1.0), 2, (0, 2)), r"splits\[0\]=0"),
-        (((0.0,), (1.0,), 2, 2, (1.0, 2.0)), "costs=.*expected 3 numbers"),
-        (((0.0,), (1.0,), 2, 2, (1.0, 2.0, 0.0)), r"costs\[2\]=0.0: expected a finite number > 0"),
-        (((0.0,), (1.0,), 2, 2, 1.0), "costs=1.0"),
-        (((0.0,), (1.0,), 2, 2, None, (1.0,)), "noise=.*expected 3 numbers"),
-        (((0.0,), (1.0,), 2, 2, None, -1.0), r"noise\[0\]=-1.0"),
-        (((0.0,), (1.0,), 2, 2, None, "low"), "noise="),
-    ],
-)
-def test_bad_trees(arguments: tuple[Any, ...], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        ResolutionTree(*arguments)
+BAD: dict[str, tuple[Any, ...]] = {
+    "lower": (0.0, (), (1.0,)),
+    "upper": ((1.0, 2.0), (math.inf,)),
+    "max_level": (-1, 1.5, 60),
+    "splits": (1, (2, 2), 2.5, True, (0,)),
+    "costs": ((1.0, 2.0), (1.0, 2.0, 0.0), 1.0),
+    "noise": ((1.0,), -1.0, "low"),
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(n, x) for n, values in BAD.items() for x in values])
+def test_bad_trees(name: str, value: Any) -> None:
+    with pytest.raises(InputError, match=name):
+        ResolutionTree(**{"lower": (0.0,), "upper": (1.0,), "max_level": 2, name: value})
+
+
+@pytest.mark.parametrize("level", [7, -1, 0.5, math.nan, "0"])
+def test_bad_levels(level: Any) -> None:
+    with pytest.raises(InputError, match="level="):
+        TREE.cell_at(level, (2.5, 7.5))
 
 
 @pytest.mark.parametrize(
-    ("level", "centre", "message"),
+    ("level", "centre", "name"),
     [
-        (7, (2.5, 7.5), "level=7: expected an integer from 0 to 6"),
-        (-1, (2.5, 7.5), "level=-1"),
-        (0.5, (2.5, 7.5), "level=0.5"),
-        (math.nan, (2.5, 7.5), "level=nan"),
-        ("0", (2.5, 7.5), "level='0'"),
-        (0, (2.5,), r"centre=\(2.5,\) has 1 entries: expected 2 numbers"),
+        (0, (2.5,), "centre="),
         (0, (2.5, "x"), r"centre\[1\]='x'"),
-        (1, (2.5, 7.5), "in column 0: expected the centre of a cell of level 1; the nearest is"),
+        (1, (2.5, 7.5), "in column 0"),
         (1, (-1.25, 1e300), "in column 1"),
         (1, (-1.25, -1e300), "in column 1"),
     ],
 )
-def test_bad_cells(level: Any, centre: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
+def test_bad_centres(level: int, centre: Any, name: str) -> None:
+    with pytest.raises(InputError, match=name):
         TREE.cell_at(level, centre)
 
 
@@ -260,7 +244,7 @@ def test_bad_cells(level: Any, centre: Any, message: str) -> None:
 )
 def test_cells_of_another_tree(cell: Any) -> None:
     for call in (TREE.centre, TREE.children, lambda c: TREE.leaves([c])):
-        with pytest.raises(InputError, match=r"cell=.*expected a cell of a tree of 2 columns"):
+        with pytest.raises(InputError, match="cell="):
             call(cell)
 
 
@@ -272,7 +256,7 @@ def test_bad_decisions() -> None:
         TREE.decide([], [])
     with pytest.raises(InputError, match=r"information\[1\]=nan"):
         TREE.decide(active, [1.0, math.nan, 1, 1, 1])
-    with pytest.raises(InputError, match=r"remaining=0.4: expected at least 0.5"):
+    with pytest.raises(InputError, match=r"remaining=0.4"):
         TREE.decide(active, [1.0] * 5, remaining=0.4)
     with pytest.raises(InputError, match="remaining=nan"):
         TREE.decide(active, [1.0] * 5, remaining=math.nan)

@@ -132,197 +132,174 @@ def play(
     return made
 
 
+EQUAL = Told((1.0, 1.0, 1.0), (0.0, 0.0, 0.0))
+TOLD = Told(high=(0.95, 0.8, 1.2), low=(0.5, 0.5, 1.0), means=(0.2, 0.1, 1.0))
+
+
+def exploited(**changes: Any) -> ControlSetHistory:
+    """A history whose exploration has ended, with four reports of each cost."""
+    fields: dict[str, Any] = {
+        "past": (exploiting(),),
+        "reported": ((0.2,) * 4, (0.1,) * 4, (1.0,) * 4),
+        "costs": (0.2, 0.1, 1.0),
+    }
+    return history(**{**fields, **changes})
+
+
 def decide(where: ControlSetHistory, told: Told, **fields: Any) -> ControlSetChoice:
     """One decision of the rule with some fields of its own."""
     return UnknownCosts(**fields).decide(where, told)
 
 
-class TestExploration:
-    def test_plays_every_control_set_in_turn(self) -> None:
-        made = play(UnknownCosts(), seed=1)
-        explored = [index for index, phase in made if phase == "explore"]
-        assert len(explored) > 6
-        assert explored == [i % 3 for i in range(len(explored))]
-
-    def test_never_comes_back(self) -> None:
-        phases = [phase for _, phase in play(UnknownCosts(), seed=2)]
-        assert phases == sorted(phases, key=["explore", "exploit"].index)
-        assert "exploit" in phases
-
-    def test_spends_at_most_its_share(self) -> None:
-        past = tuple(PastChoice(i % 3, 1.0, {"phase": "explore"}) for i in range(5))
-        told = Told((1.0, 1.0, 1.0), (0.0, 0.0, 0.0))
-        where = history(past=past, reported=((1.0,),) * 3, remaining=5.0)
-        assert decide(where, told, exploration=0.6).state["phase"] == "explore"
-        assert decide(where, told, exploration=0.59).state["phase"] == "exploit"
-
-    def test_its_share_is_of_what_initial_trials_leave(self) -> None:
-        past = tuple(PastChoice(i, 1.0, {"phase": "explore"}) for i in range(2))
-        told = Told((1.0, 1.0, 1.0), (0.0, 0.0, 0.0))
-        where = history(past=past, reported=((1.0,) * 3,) * 3, remaining=3.0)  # and 5 before
-        decision = decide(where, told, exploration=0.6)
-        assert decision.state["phase"] == "explore"
-        assert "on which 2 of at most 3 was spent" in decision.reason
-        assert decide(where, told, exploration=0.59).state["phase"] == "exploit"
-
-    def test_goes_on_with_a_larger_budget(self) -> None:
-        """Within its share; what was decided from one no smaller than now has ended it."""
-        explored = tuple(PastChoice(i, 1.0, {"phase": "explore"}, budget=5.0) for i in range(3))
-        told = Told((1.0, 1.0, 1.0), (0.0, 0.0, 0.0))
-        for budget, earlier, phase in (
-            (10.0, 5.0, "explore"),
-            (6.0, 5.0, "exploit"),
-            (10.0, 10.0, "exploit"),
-            (10.0, 20.0, "exploit"),
-            (10.0, None, "exploit"),
-        ):
-            past = (*explored, replace(exploiting(), budget=earlier))
-            where = history(past=past, reported=((1.0,),) * 3, budget=budget, remaining=budget - 4)
-            assert decide(where, told, exploration=0.6).state["phase"] == phase
-
-    def test_rounds_limit_it_without_a_budget(self) -> None:
-        past = tuple(PastChoice(i, 1.0, {"phase": "explore"}) for i in range(3))
-        told = Told((1.0, 1.0, 1.0), (0.0, 0.0, 0.0))
-        where = history(past=past, budget=None, remaining=None)
-        assert decide(where, told, rounds=1).state["phase"] == "exploit"
-        assert decide(where, told, rounds=2).index == 0
-
-    def test_a_first_play_needs_no_known_cost(self) -> None:
-        where = history(costs=(50.0, 50.0, 50.0), budget=10.0)
-        assert decide(where, Told((1.0, 1.0, 1.0), (0.0, 0.0, 0.0))).state["phase"] == "explore"
-
-    def test_leaves_out_what_is_not_affordable(self) -> None:
-        where = history(affordable=(False, True, True))
-        assert decide(where, Told((1.0, 1.0, 1.0), (0.0, 0.0, 0.0))).index == 1
-
-    def test_pending_trials_count_as_plays(self) -> None:
-        past = (PastChoice(0, 1.0, {"phase": "explore", "lower": None}),)
-        told = Told((1.0, 1.0, 1.0), (0.0, 0.0, 0.0))
-        decision = decide(history(past=past, pending=True), told)
-        assert decision.index == 1
-        assert decision.state["lower"] is None
+def explored(count: int, budget: float | None = None) -> tuple[PastChoice, ...]:
+    """Earlier decisions of the first phase, at a cost of one each."""
+    return tuple(PastChoice(i % 3, 1.0, {"phase": "explore"}, budget=budget) for i in range(count))
 
 
-class TestExploitation:
-    told = Told(high=(0.95, 0.8, 1.2), low=(0.5, 0.5, 1.0), means=(0.2, 0.1, 1.0))
+def after_a_larger_budget(budget: float, earlier: float | None) -> dict[str, Any]:
+    """Three explored of a budget of 5, and an exploitation that was decided from another one."""
+    past = (*explored(3, 5.0), replace(exploiting(), budget=earlier))
+    return {"past": past, "reported": ((1.0,),) * 3, "budget": budget, "remaining": budget - 4}
 
-    def where(self, **changes: Any) -> ControlSetHistory:
-        fields: dict[str, Any] = {
-            "past": (exploiting(),),
-            "reported": ((0.2,) * 4, (0.1,) * 4, (1.0,) * 4),
-            "costs": (0.2, 0.1, 1.0),
-        }
-        return history(**{**fields, **changes})
 
-    def test_takes_the_cheapest_that_comes_close(self) -> None:
-        decision = decide(self.where(), self.told, tolerance=0.1)
-        assert decision.in_play == (0, 2)
-        assert decision.index == 0
+NO_BUDGET = {"past": explored(3), "budget": None, "remaining": None}
+AFTER_FIVE = {"past": explored(5), "reported": ((1.0,),) * 3, "remaining": 5.0}
+AFTER_INITIAL = {"past": explored(2), "reported": ((1.0,) * 3,) * 3, "remaining": 3.0}
 
-    def test_a_larger_tolerance_lets_a_cheaper_one_in(self) -> None:
-        assert decide(self.where(), self.told, tolerance=0.25).index == 1
 
-    def test_without_tolerance_the_best_remains(self) -> None:
-        assert decide(self.where(), self.told, tolerance=0.0).index == 2
+@pytest.mark.parametrize(
+    ("fields", "changes", "phase", "index"),
+    [
+        # It costs at most its share, of what initial trials leave, to the last decimal.
+        ({"exploration": 0.6}, AFTER_FIVE, "explore", 2),
+        ({"exploration": 0.59}, AFTER_FIVE, "exploit", None),
+        ({"exploration": 0.6}, AFTER_INITIAL, "explore", 2),
+        ({"exploration": 0.59}, AFTER_INITIAL, "exploit", None),
+        # It goes on with a larger budget than that from which it was ended.
+        ({"exploration": 0.6}, after_a_larger_budget(10.0, 5.0), "explore", None),
+        ({"exploration": 0.6}, after_a_larger_budget(6.0, 5.0), "exploit", None),
+        ({"exploration": 0.6}, after_a_larger_budget(10.0, 10.0), "exploit", None),
+        ({"exploration": 0.6}, after_a_larger_budget(10.0, 20.0), "exploit", None),
+        ({"exploration": 0.6}, after_a_larger_budget(10.0, None), "exploit", None),
+        # Rounds limit it without a budget.
+        ({"rounds": 1}, NO_BUDGET, "exploit", None),
+        ({"rounds": 2}, NO_BUDGET, "explore", 0),
+        # A first play needs no known cost; what is not affordable is left out.
+        ({}, {"costs": (50.0,) * 3}, "explore", 0),
+        ({}, {"affordable": (False, True, True)}, "explore", 1),
+    ],
+)
+def test_the_end_of_exploration(
+    fields: dict[str, Any], changes: dict[str, Any], phase: str, index: int | None
+) -> None:
+    decision = decide(history(**changes), EQUAL, **fields)
+    assert decision.state["phase"] == phase
+    assert index in (None, decision.index)
 
-    def test_tolerance_is_halved(self) -> None:
-        eight = (exploiting(),) * 8
-        rule = {"tolerance": 0.1, "halve_every": 4}
-        assert decide(self.where(past=eight[:3]), self.told, **rule).index == 0
-        assert decide(self.where(past=eight), self.told, **rule).index == 2
-        assert decide(self.where(past=eight), self.told, tolerance=0.1, halve_every=0).index == 0
 
-    def test_tolerance_is_halved_after_as_many_decisions_as_inputs(self) -> None:
-        rule = UnknownCosts(tolerance=0.08)
-        late = self.where(past=(exploiting(),) * 2)
-        assert rule.decide(self.where(), self.told).index == 0
-        assert rule.decide(late, self.told).index == 2
+def test_pending_trials_count_as_plays() -> None:
+    past = (PastChoice(0, 1.0, {"phase": "explore", "lower": None}),)
+    decision = decide(history(past=past, pending=True), EQUAL)
+    assert (decision.index, decision.state["lower"]) == (1, None)
 
-    def test_running_bounds_remember(self) -> None:
-        seen = exploiting({0: 0.7, 1: 2.0, 2: 2.0}, lower=0.2)
-        assert decide(self.where(past=(seen,)), self.told, tolerance=0.1).in_play == (2,)
-        higher = exploiting({0: 2.0, 1: 2.0, 2: 2.0}, lower=1.1)
-        assert decide(self.where(past=(higher,)), self.told, tolerance=0.1).in_play == (2,)
 
-    def test_bounds_from_pending_outcomes_are_not_remembered(self) -> None:
-        seen = exploiting({0: 0.7, 1: 0.0, 2: 0.0}, lower=None)
-        assert decide(self.where(past=(seen,)), self.told, tolerance=0.1).in_play == (0, 2)
+BEST = {0: 2.0, 1: 2.0, 2: 2.0}
+LOOSE = {"looser": 0.3}
+BELOW = {"high": (-99.05, -99.2, -98.8), "low": (-99.5, -99.5, -99.0), "least": -100.0}
+RARE = {"reported": ((0.1, 0.3), (0.1,) * 4, (0.3,)), "costs": (0.2, 0.1, 0.3)}
+A_FIFTH_LEFT = {"past": (*explored(1), *[exploiting()] * 4), "remaining": 1.0}
+PRECISE = {0: CostEstimate(0.2, 0.0), 2: CostEstimate(0.3, 0.0)}
+IMPRECISE = {0: CostEstimate(0.2, 0.01), 2: CostEstimate(0.3, 0.2)}
+FEW = {"reported": ((0.1, 0.3), (), (0.3,))}
+SCATTERED = {"reported": ((0.2,) * 4, (0.1,) * 4, (0.8, 1.2, 0.7, 1.3))}
 
-    def test_bounds_start_anew_where_none_qualifies(self) -> None:
-        wrong = exploiting({0: 0.1, 1: 0.1, 2: 0.1}, lower=3.0)
-        decision = decide(self.where(past=(wrong,)), self.told, tolerance=0.1)
-        assert decision.state["reset"] is True
-        assert decision.in_play == (0, 2)
-        later = PastChoice(0, 1.0, decision.state, decision.values)
-        after = decide(self.where(past=(wrong, later)), self.told, tolerance=0.1)
-        assert after.state["reset"] is False
-        assert after.in_play == (0, 2)
 
-    def test_what_is_affordable_compares_with_itself(self) -> None:
-        """Where no budget is left for the best control set, the good ones of the others remain."""
-        where = self.where(affordable=(True, True, False))
-        decision = decide(where, replace(self.told, low=(0.9, 0.5, 5.0)), tolerance=0.1)
-        assert decision.in_play == (0,)
-        assert decision.reason.startswith("1 of 2 affordable control sets reaches 0.81, which is")
-        assert decision.state["reset"] is True
-        less = decide(where, replace(self.told, low=(0.6, 0.5, 5.0)), tolerance=0.1)
-        assert less.in_play == (0, 1)
-        assert less.index == 1
+def seen(**changes: Any) -> dict[str, Any]:
+    return {"past": (exploiting(**changes),)}
 
-    def test_negative_bounds_do_not_turn_the_tolerance_around(self) -> None:
-        below = replace(
-            self.told,
-            high=[u - 100 for u in self.told.high],
-            low=[v - 100 for v in self.told.low],
-            least=-100.0,
-        )
-        assert decide(self.where(), below, tolerance=0.1).index == 0
 
-    def test_bounds_may_be_those_of_the_paper(self) -> None:
-        loose = replace(self.told, looser=0.3)
-        assert decide(self.where(), loose, tolerance=0.0).in_play == (2,)
-        published = decide(self.where(), loose, tolerance=0.0, pointwise_bounds=True)
-        assert published.in_play == (0, 1, 2)
-        assert published.state["upper"] == pytest.approx({"0": 1.25, "1": 1.1, "2": 1.5})
+@pytest.mark.parametrize(
+    ("fields", "changes", "told", "in_play", "index"),
+    [
+        # The cheapest whose upper bound reaches the best lower bound less the tolerance.
+        ({"tolerance": 0.1}, {}, {}, (0, 2), 0),
+        ({"tolerance": 0.25}, {}, {}, None, 1),
+        ({"tolerance": 0.0}, {}, {}, None, 2),
+        ({"tolerance": 0.1}, {}, BELOW, None, 0),
+        ({"tolerance": 0.04}, {}, {}, None, 2),
+        ({"tolerance": 0.04, "worst_value": -1.0}, {}, {}, None, 0),
+        # It is halved, by default after as many decisions as there are inputs; or decreases.
+        ({"tolerance": 0.1, "halve_every": 4}, {"past": (exploiting(),) * 3}, {}, None, 0),
+        ({"tolerance": 0.1, "halve_every": 4}, {"past": (exploiting(),) * 8}, {}, None, 2),
+        ({"tolerance": 0.1, "halve_every": 0}, {"past": (exploiting(),) * 8}, {}, None, 0),
+        ({"tolerance": 0.08}, {"past": (exploiting(),) * 1}, {}, None, 0),
+        ({"tolerance": 0.08}, {"past": (exploiting(),) * 2}, {}, None, 2),
+        ({"tolerance": 0.24, "decays_with_budget": True}, A_FIFTH_LEFT, {}, (2,), 2),
+        ({"tolerance": 0.26, "decays_with_budget": True}, A_FIFTH_LEFT, {}, (0, 2), 0),
+        # Running bounds are of all decisions since the exploration, with nothing pending.
+        ({"tolerance": 0.1}, seen(values={**BEST, 0: 0.7}, lower=0.2), {}, (2,), 2),
+        ({"tolerance": 0.1}, seen(values=BEST, lower=1.1), {}, (2,), 2),
+        ({"tolerance": 0.1}, seen(values={0: 0.7, 1: 0.0, 2: 0.0}, lower=None), {}, (0, 2), 0),
+        # Bounds may be those of the paper.
+        ({"tolerance": 0.0}, {}, LOOSE, (2,), 2),
+        ({"tolerance": 0.0, "pointwise_bounds": True}, {}, LOOSE, (0, 1, 2), 1),
+        # Costs count by their lower bounds: of few reports it is zero, and the value decides.
+        ({"tolerance": 0.1}, RARE, {"means": (0.2, 0.1, 0.3)}, None, 2),
+        ({"tolerance": 0.1}, FEW, {"estimates": PRECISE}, None, 0),
+        ({"tolerance": 0.1}, {}, {"estimates": IMPRECISE}, None, 2),
+        ({"tolerance": 0.1}, {"reported": ((0.2,) * 9, (0.1,) * 9, ())}, {}, None, 2),
+        # The scatter of an expensive set does not hide differences between cheap ones.
+        ({"tolerance": 0.25}, SCATTERED, {}, None, 1),
+    ],
+)
+def test_exploitation(
+    fields: dict[str, Any],
+    changes: dict[str, Any],
+    told: dict[str, Any],
+    in_play: tuple[int, ...] | None,
+    index: int,
+) -> None:
+    decision = decide(exploited(**changes), replace(TOLD, **told), **fields)
+    assert decision.index == index
+    assert in_play in (None, decision.in_play)
 
-    def test_a_worst_value_is_used_in_place_of_the_estimate(self) -> None:
-        assert decide(self.where(), self.told, tolerance=0.04).index == 2
-        assert decide(self.where(), self.told, tolerance=0.04, worst_value=-1.0).index == 0
 
-    def test_a_rarely_played_set_may_be_cheap(self) -> None:
-        rare = self.where(reported=((0.1, 0.3), (0.1,) * 4, (0.3,)), costs=(0.2, 0.1, 0.3))
-        told = replace(self.told, means=(0.2, 0.1, 0.3))
-        # Widths are sqrt(2 log T) * mean or more: both bounds are zero, and the value decides.
-        assert decide(rare, told, tolerance=0.1).index == 2
+def test_bounds_start_anew_where_none_qualifies() -> None:
+    wrong = exploiting({0: 0.1, 1: 0.1, 2: 0.1}, lower=3.0)
+    decision = decide(exploited(past=(wrong,)), TOLD, tolerance=0.1)
+    assert (decision.state["reset"], decision.in_play) == (True, (0, 2))
+    later = PastChoice(0, 1.0, decision.state, decision.values)
+    after = decide(exploited(past=(wrong, later)), TOLD, tolerance=0.1)
+    assert (after.state["reset"], after.in_play) == (False, (0, 2))
 
-    def test_a_known_cost_has_no_width(self) -> None:
-        known = replace(self.told, estimates={0: CostEstimate(0.2, 0.0), 2: CostEstimate(0.3, 0.0)})
-        rare = self.where(reported=((0.1, 0.3), (), (0.3,)))
-        assert decide(rare, known, tolerance=0.1).index == 0
 
-    def test_the_error_of_a_cost_model_counts(self) -> None:
-        modelled = replace(
-            self.told, estimates={0: CostEstimate(0.2, 0.01), 2: CostEstimate(0.3, 0.2)}
-        )
-        assert decide(self.where(), modelled, tolerance=0.1).index == 2
+def test_what_is_affordable_compares_with_itself() -> None:
+    """Where no budget is left for the best control set, the good ones of the others remain."""
+    where = exploited(affordable=(True, True, False))
+    decision = decide(where, replace(TOLD, low=(0.9, 0.5, 5.0)), tolerance=0.1)
+    assert (decision.in_play, decision.state["reset"]) == ((0,), True)
+    less = decide(where, replace(TOLD, low=(0.6, 0.5, 5.0)), tolerance=0.1)
+    assert (less.in_play, less.index) == ((0, 1), 1)
 
-    def test_a_set_that_was_never_priced_counts_as_free(self) -> None:
-        where = self.where(reported=((0.2,) * 9, (0.1,) * 9, ()))
-        assert decide(where, self.told, tolerance=0.1).index == 2
 
-    def test_width_of_the_cost_bound(self) -> None:
-        where = self.where(past=(exploiting(),) * 10, remaining=5.0)
-        decision = decide(where, self.told, tolerance=0.1, halve_every=0, cost_range=0.1)
-        # Ten trials of cost 1 so far, and the rest buys five more.
-        bound = 0.2 - 0.1 * math.sqrt(2 * math.log(15) / 4)
-        assert f"{bound:.6g}" in decision.reason
+def test_bounds_of_another_problem_do_not_count() -> None:
+    other = replace(exploiting({0: 0.7, 1: 2.0, 2: 2.0}, lower=1.15), comparable=False)
+    assert decide(exploited(past=(other,)), TOLD, tolerance=0.1).in_play == (0, 2)
+
+
+def test_width_of_the_cost_bound() -> None:
+    """Ten trials of cost 1 so far, and the rest buys five more."""
+    where = exploited(past=(exploiting(),) * 10, remaining=5.0)
+    decision = decide(where, TOLD, tolerance=0.1, halve_every=0, cost_range=0.1)
+    bound = 0.2 - 0.1 * math.sqrt(2 * math.log(15) / 4)
+    assert f"{bound:.6g}" in decision.reason
 
 
 def test_follows_algorithm_1_literally() -> None:
     """Lines 3 to 26, on random bounds, also below zero, and random costs in [0, 1]."""
     m, tau, T, alpha, resets = 3, 4, 40, 0.2, 0
     rule = UnknownCosts.published(T, rounds=tau, tolerance=alpha, halve_every=0)
-    for seed in range(30):
+    for seed in range(15):
         rng = np.random.default_rng(seed)
         price, shift = rng.uniform(0.1, 0.9, size=m), rng.uniform(-0.8, 1.0)
         ucb, lcb = np.full(m, np.inf), -np.inf
@@ -362,24 +339,11 @@ def test_follows_algorithm_1_literally() -> None:
             cost = float(np.clip(price[expected] + rng.normal(0, 0.1), 0.01, 1.0))
             costs[expected].append(cost)
             past.append(PastChoice(expected, cost, decision.state, decision.values))
-    assert resets > 10
+    assert resets > 5
 
 
-def test_the_tolerance_may_follow_the_rest_of_the_budget() -> None:
-    """A fifth of it is left after four decisions of cost one from five."""
-    past = (PastChoice(0, 1.0, {"phase": "explore"}), *[exploiting()] * 4)
-    where = TestExploitation().where(past=past, remaining=1.0)
-    for tolerance, in_play in ((0.24, (2,)), (0.26, (0, 2))):
-        found = decide(where, TestExploitation.told, tolerance=tolerance, decays_with_budget=True)
-        assert found.in_play == in_play  # 0.95 >= 1 - tolerance / 5
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    seed=st.integers(0, 10_000),
-    scale=st.floats(1e-3, 1e3),
-    shift=st.floats(-1e3, 1e3),
-)
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10_000), scale=st.floats(1e-3, 1e3), shift=st.floats(-1e3, 1e3))
 def test_shift_and_scale_of_the_objective_change_nothing(
     seed: int, scale: float, shift: float
 ) -> None:
@@ -389,7 +353,7 @@ def test_shift_and_scale_of_the_objective_change_nothing(
     assert play(given_worst, seed, lambda v: scale * v + shift) == usual
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10_000), unit=st.floats(1e-3, 1e3))
 def test_the_unit_of_cost_changes_nothing(seed: int, unit: float) -> None:
     assert play(UnknownCosts(), seed, unit=unit) == play(UnknownCosts(), seed)
@@ -424,35 +388,10 @@ def test_scatter_is_relative_and_within_control_sets() -> None:
     assert relative_scatter(many) == pytest.approx(0.2, abs=0.01)
 
 
-def test_a_few_plays_tell_an_expensive_control_set_from_a_cheap_one() -> None:
-    """Nine plays each, scattering by a tenth, at twice the cost."""
-    rng = np.random.default_rng(1)
-    cheap, expensive = (tuple(mean * rng.normal(1.0, 0.1, size=9)) for mean in (64.0, 132.0))
-    where = TestExploitation().where(reported=(cheap, (1.0,) * 9, expensive))
-    told = replace(TestExploitation.told, means=(64.0, 1.0, 132.0))
-    assert decide(where, told, tolerance=0.1).index == 0
-
-
-def test_costs_of_a_set_with_a_model_say_nothing_of_the_scatter_of_others() -> None:
-    modelled = {2: CostEstimate(1.0, 0.1)}
-    where = TestExploitation().where(reported=((0.2,) * 4, (0.1,) * 4, (0.3, 2.0, 0.2, 1.5)))
-    told = replace(TestExploitation.told, estimates=modelled)
-    without = TestExploitation().where(reported=((0.2,) * 4, (0.1,) * 4, (1.0,) * 4))
-    assert decide(where, told).reason == decide(without, told).reason
-
-
-def test_scatter_of_an_expensive_set_does_not_hide_differences_between_cheap_ones() -> None:
-    where = TestExploitation().where(reported=((0.2,) * 4, (0.1,) * 4, (0.8, 1.2, 0.7, 1.3)))
-    assert decide(where, TestExploitation.told, tolerance=0.25).index == 1
-
-
 def test_prints_what_was_given() -> None:
+    for rule in (UnknownCosts(tolerance=0.2, rounds=3), UnknownCosts.published(300, -1.0)):
+        assert eval(repr(rule)) == rule
     assert repr(UnknownCosts()) == "UnknownCosts()"
-    rule = UnknownCosts(tolerance=0.2, rounds=3)
-    assert repr(rule) == "UnknownCosts(tolerance=0.2, rounds=3)"
-    assert eval(repr(rule)) == rule
-    rule = UnknownCosts.published(300, worst_value=-1.0)
-    assert eval(repr(rule)) == rule
 
 
 def test_turns_the_worst_value_with_the_objective() -> None:
@@ -461,56 +400,15 @@ def test_turns_the_worst_value_with_the_objective() -> None:
     assert UnknownCosts().oriented(minimize=True) == UnknownCosts()
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"tolerance": 1.0}, r"tolerance=1.0: expected a number in \[0, 1\)"),
-        ({"tolerance": -0.1}, r"tolerance=-0.1: expected a number in \[0, 1\)"),
-        ({"tolerance": math.nan}, r"tolerance=nan: expected a number in \[0, 1\)"),
-        ({"exploration": 0.0}, r"exploration=0.0: expected a number strictly between 0 and 1"),
-        ({"exploration": 1.0}, r"exploration=1.0: expected a number strictly between 0 and 1"),
-        (
-            {"exploration": "half"},
-            r"exploration='half': expected a number strictly between",
-        ),
-        ({"halve_every": -1}, r"halve_every=-1: expected an integer >= 0"),
-        ({"halve_every": 1.5}, r"halve_every=1.5: expected an integer >= 0"),
-        ({"cost_range": 0.0}, r"cost_range=0.0: expected a finite number > 0"),
-        ({"worst_value": math.inf}, r"worst_value=inf: expected a finite number"),
-        ({"pointwise_bounds": "no"}, r"pointwise_bounds='no': expected True or False"),
-        ({"rounds": 0}, r"rounds=0: expected an integer >= 1"),
-        ({"horizon": 1}, r"horizon=1: expected an integer >= 2"),
-        ({"models_costs": "no"}, r"models_costs='no': expected True or False"),
-        ({"decays_with_budget": 1}, r"decays_with_budget=1: expected True or False"),
-        (
-            {"decays_with_budget": True, "halve_every": 3},
-            r"halve_every=3 with decays_with_budget=True: expected one of the two",
-        ),
-    ],
-)
-def test_refuses_bad_fields(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        UnknownCosts(**fields)
-
-
 def test_refuses_what_it_cannot_work_with() -> None:
     told = Told((1.0, 1.0, 1.0), (0.0, 0.0, 0.0))
-    with pytest.raises(InputError, match=r"evaluate=.*expected an EvaluateBounds"):
+    with pytest.raises(InputError, match="EvaluateBounds"):
         UnknownCosts().decide(history(), lambda indices: [0.0 for _ in indices])
-    with pytest.raises(InputError, match=r"rounds=None: without a budget"):
+    with pytest.raises(InputError, match="rounds=None"):
         UnknownCosts().decide(history(budget=None), told)
-    with pytest.raises(InputError, match=r"decays_with_budget=True: expected a budget"):
+    with pytest.raises(InputError, match="decays_with_budget=True"):
         decide(history(budget=None), told, rounds=1, decays_with_budget=True)
-    with pytest.raises(InputError, match=r"the lower bound nan for control set 2"):
+    with pytest.raises(InputError, match="lower bound nan"):
         UnknownCosts().decide(history(), replace(told, low=(0.0, 0.0, math.nan)))
-    with pytest.raises(InputError, match=r"affordable=.*expected at least one True"):
+    with pytest.raises(InputError, match="affordable="):
         UnknownCosts().decide(history(affordable=(False,) * 3), told)
-
-
-def test_bounds_of_another_problem_do_not_count() -> None:
-    where = TestExploitation().where
-    seen = exploiting({0: 0.7, 1: 2.0, 2: 2.0}, lower=1.15)
-    told = TestExploitation.told
-    assert decide(where(past=(seen,)), told, tolerance=0.1).in_play == (2,)
-    other = replace(seen, comparable=False)
-    assert decide(where(past=(other,)), told, tolerance=0.1).in_play == (0, 2)

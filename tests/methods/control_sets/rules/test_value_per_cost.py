@@ -17,47 +17,12 @@ from tests.methods.control_sets.rules.tables import Table, history, largest, mon
 SETS = ["a", "b", "ab", "abc"]
 
 
-@pytest.mark.parametrize(
-    ("values", "costs", "affordable", "index"),
-    [
-        ((1.0, 2.0, 3.0, 4.0), (1, 1, 2, 4), (True,) * 4, 1),
-        ((1.0, 2.0, 5.0, 6.0), (1, 1, 2, 4), (True,) * 4, 2),
-        ((1.0, 2.0, 3.0, 40.0), (1, 1, 2, 4), (True,) * 4, 3),
-        ((1.0, 2.0, 3.0, 40.0), (1, 1, 2, 4), (True, True, True, False), 1),
-        # A negative value improves by being more expensive, as the docstring says.
-        ((-4.0, -3.0, -2.0, -2.0), (1, 1, 1, 4), (True,) * 4, 3),
-    ],
-)
-def test_table(
-    values: tuple[float, ...], costs: tuple[float, ...], affordable: tuple[bool, ...], index: int
-) -> None:
-    decision = LargestValuePerCost().decide(
-        history(SETS, costs, affordable=affordable), Table(values)
-    )
-    assert decision.index == index
-    assert decision.in_play == tuple(i for i, flag in enumerate(affordable) if flag)
-
-
-def test_reason() -> None:
-    decision = LargestValuePerCost().decide(
-        history(SETS, [1, 1, 2, 4]), Table([1.0, 2.0, 5.0, 6.0])
-    )
-    assert decision.reason == (
-        "Of the 4 affordable control sets a+b has the largest value per cost, 2.5: the value 5 at "
-        "cost 2."
-    )
-    only = history(SETS, [1, 1, 2, 4], affordable=(False, True, False, False))
-    assert LargestValuePerCost().decide(only, Table([1.0, 2.0, 5.0, 6.0])).reason == (
-        "Nothing else is affordable: b has the largest value per cost, 2: the value 2 at cost 1."
-    )
-
-
 _NEAR = (0.1, math.nextafter(0.1, 1.0))
 
 
 @given(monotone_tables())
 @example((history(["ab", "b"], _NEAR[::-1]), [1.0, 1.0]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_equals_looking_at_every_value(table: tuple[ControlSetHistory, list[float]]) -> None:
     state, values = table
     ratios = [value / cost for value, cost in zip(values, state.costs, strict=True)]
@@ -74,14 +39,6 @@ def test_sets_of_equal_cost_that_cannot_win_are_not_asked_for() -> None:
     table = Table([1.0, 2.0, 3.0, 4.0])
     LargestValuePerCost().decide(history(SETS, [1, 1, 1, 4]), table)
     assert table.calls == [(2, 3)]
-
-
-def test_equality_and_repr() -> None:
-    assert LargestValuePerCost() == LargestValuePerCost()
-    assert repr(LargestValuePerCost()) == "LargestValuePerCost()"
-    assert repr(LargestValuePerCost(above="worst")) == "LargestValuePerCost(above='worst')"
-    with pytest.raises(InputError, match="above='mean': expected one of"):
-        LargestValuePerCost(above="mean")
 
 
 class Bounds(Table):
@@ -125,7 +82,7 @@ def test_above_the_worst(values: tuple[float, ...], prices: tuple[float, ...], i
 
 
 @given(monotone_tables(), st.floats(-50, 50), st.floats(0.01, 100), st.floats(1e-3, 1e3))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_neither_origin_nor_units_matter(
     table: tuple[ControlSetHistory, list[float]], shift: float, scale: float, unit: float
 ) -> None:
@@ -135,9 +92,7 @@ def test_neither_origin_nor_units_matter(
     again = ABOVE.decide(
         replace(state, costs=tuple(unit * c for c in prices)),
         Bounds(
-            [scale * v + shift for v in values],
-            scale * least + shift,
-            [unit * c for c in prices],
+            [scale * v + shift for v in values], scale * least + shift, [unit * c for c in prices]
         ),
     )
     ratios = [(value - least) / cost for value, cost in zip(values, prices, strict=True)]
@@ -184,5 +139,5 @@ def test_a_cost_that_nobody_knows_is_no_less_than_that_of_a_part(unit: float) ->
 
 
 def test_the_worst_has_to_be_known() -> None:
-    with pytest.raises(InputError, match="expected an EvaluateBounds, which knows the worst"):
+    with pytest.raises(InputError, match="EvaluateBounds"):
         ABOVE.decide(history(SETS, [1, 1, 2, 4]), Table([1.0, 2.0, 5.0, 6.0]))
