@@ -12,7 +12,7 @@ from ax_costaware import create_tables, read_experiment
 @pytest.mark.parametrize("url", [3, "training.db", ""])
 def test_what_is_no_url_is_named(url: Any) -> None:
     for refused in (lambda: create_tables(url), lambda: read_experiment("training", url)):
-        with pytest.raises(UserInputError, match=r"url=.*expected .*sqlite:///"):
+        with pytest.raises(UserInputError, match="url="):
             refused()
 
 

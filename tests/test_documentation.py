@@ -85,10 +85,7 @@ def with_examples() -> list[Path]:
 
 @pytest.mark.parametrize("page", with_examples(), ids=lambda page: page.stem)
 def test_python_examples_run(
-    page: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """All examples of a page, one after the other, as a reader would type them.
 

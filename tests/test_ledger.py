@@ -17,21 +17,17 @@ from ax.core.optimization_config import OptimizationConfig
 from ax.core.parameter import ChoiceParameter, ParameterType, RangeParameter
 from ax.core.search_space import SearchSpace
 from ax.core.trial import Trial
-from ax.exceptions.core import UnsupportedError, UserInputError
 
 from ax_costaware.ax_bridge.records import RECORD, past_trials
-from ax_costaware.core.account import LedgerEntry, ledger_of, remaining, spent
+from ax_costaware.core.account import LedgerEntry, ledger_of, spent
 from ax_costaware.core.method import Method
 from ax_costaware.core.problem import Decision, Problem
 from ax_costaware.core.traits import CONTROL_SET, Traits
 from ax_costaware.core.trial_costs import TrialCosts
 from ax_costaware.costs.control_set import ControlSet
-from ax_costaware.exceptions import InputError
 from ax_costaware.laws.marginals import Uniform
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.session import spending
 from ax_costaware.space.parameters import Row
-from tests.session.conftest import strategy_with
 
 
 def ledger(experiment: Experiment, method: Method) -> tuple[LedgerEntry, ...]:
@@ -167,16 +163,6 @@ def test_charge_by_status(outcome: str | None, cost: float | None, charged: floa
     assert entry.control_set == "x+y"
 
 
-def test_stale_trial_is_free_and_candidate_reserves() -> None:
-    experiment = _experiment()
-    _add(experiment).mark_stale(unsafe=True)
-    arm = Arm(parameters={CONTROL_SET: "x+y", "x": 0.1, "y": 0.5})
-    experiment.new_trial(GeneratorRun(arms=[arm]))
-    stale, candidate = ledger(experiment, _settings())
-    assert (stale.status, stale.charged) == ("STALE", 0.0)
-    assert (candidate.status, candidate.charged) == ("CANDIDATE", 4.0)
-
-
 def test_phases_decide_what_is_initial() -> None:
     experiment = _experiment()
     for phase in (None, "initial", "rule", None, "rule"):
@@ -186,54 +172,6 @@ def test_phases_decide_what_is_initial() -> None:
         assert [entry.initial for entry in entries] == [True, True, False, False, False]
         assert [entry.by_rule for entry in entries] == [False, False, True, False, True]
         assert spent(entries) == (5.0 if charge_initial else 3.0)
-
-
-def test_expected_cost_is_the_one_of_the_decision() -> None:
-    experiment = _experiment()
-    _add(experiment, expected_cost=1.75)
-    (entry,) = ledger(experiment, _settings())
-    assert (entry.expected_cost, entry.charged) == (1.75, 1.75)
-
-
-def test_remaining() -> None:
-    experiment = _experiment()
-    for cost in (0.1,) * 10:
-        _add(experiment, record={"cost": cost})
-    entries = ledger(experiment, _settings())
-    assert spent(entries) == 1.0  # summed without accumulating rounding errors
-    assert remaining(entries, 10.0) == 9.0
-    assert remaining(entries, 0.25) == -0.75
-    assert remaining(entries, None) is None
-    assert (ledger(_experiment(), _settings()), spent(())) == ((), 0.0)
-
-
-def test_unknown_control_set_is_refused() -> None:
-    """Also where users ask, by Ax's error."""
-    experiment, message = _experiment("x", "y"), r"trial 0 has control_set='y'.*\['x', 'x\+y'\]"
-    _add(experiment, "y", phase=None)
-    with pytest.raises(InputError, match=message):
-        ledger(experiment, _settings())
-    with pytest.raises(UserInputError, match=message):
-        spending((experiment, strategy_with(_settings())))
-
-
-def test_trial_with_several_arms_is_refused() -> None:
-    experiment = _experiment()
-    batch = experiment.new_batch_trial()
-    for x in (0.1, 0.2):
-        batch.add_arm(Arm(parameters={CONTROL_SET: "x", "x": x, "y": 0.5}))
-    with pytest.raises(UnsupportedError, match="trial 0 is a BatchTrial"):
-        ledger(experiment, _settings())
-
-
-def test_method_without_control_sets() -> None:
-    experiment = _experiment()
-    _add(experiment, phase=None)
-    _add(experiment, expected_cost=7.0)
-    first, second = ledger(experiment, _Whole())
-    assert (first.control_set, first.expected_cost, first.charged) == (None, 2.5, 2.5)
-    assert (second.control_set, second.expected_cost, second.charged) == (None, 7.0, 7.0)
-    assert (first.initial, second.by_rule) == (True, True)
 
 
 def test_unknown_costs_are_charged_the_mean_of_the_reported_ones() -> None:
@@ -284,15 +222,6 @@ def test_precision_of_a_reported_cost(
     assert trial.reported_cost == reported
 
 
-def test_data_of_a_running_trial_are_not_its_cost_yet() -> None:
-    experiment, settings = _experiment(), _Whole(metric="hours")
-    trial = _add(experiment, expected_cost=4.0)
-    _observe(experiment, 0, "hours", 1.0)
-    assert ledger(experiment, settings)[0].charged == 4.0
-    trial.mark_early_stopped(unsafe=True)
-    assert ledger(experiment, settings)[0].charged == 1.0
-
-
 @pytest.mark.parametrize(
     ("expected", "value", "cost", "charged"),
     [
@@ -331,25 +260,6 @@ def test_unfinished_trial_reserves_a_measurement_only_if_it_was_asked_for() -> N
     entries = ledger(experiment, _Costly())
     assert [entry.charged for entry in entries] == [2.5, 2.5, 0.0, 0.0]
     assert not any(entry.skipped for entry in entries)
-
-
-def test_a_method_that_always_measures_skips_nothing() -> None:
-    experiment = _experiment(objective="y")
-    _add(experiment, expected_cost=2.5).mark_completed()
-    (entry,) = ledger(experiment, _Whole())
-    assert (entry.skipped, entry.charged) == (False, 2.5)
-
-
-def test_an_objective_of_two_metrics_is_measured_with_both() -> None:
-    experiment = _experiment(objective="y + z")
-    for _ in range(2):
-        _add(experiment).mark_completed()
-    for trial_index, metric in ((0, "y"), (0, "z"), (1, "z")):
-        _observe(experiment, trial_index, metric, 1.0)
-    assert [t.outcome for t in past_trials(experiment, _Whole())] == [1.0, None]
-    without_objective = _experiment()
-    _add(without_objective).mark_completed()
-    assert [t.outcome for t in past_trials(without_objective, _Whole())] == [None]
 
 
 def test_what_was_measured_for_another_objective_stays_paid() -> None:

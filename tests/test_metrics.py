@@ -19,19 +19,10 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.orchestration.orchestrator import FailureRateExceededError, Orchestrator
 from ax.orchestration.orchestrator_options import OrchestratorOptions
-from ax.storage.sqa_store.db import (
-    create_all_tables,
-    get_engine,
-    init_engine_and_session_factory,
-)
+from ax.storage.sqa_store.db import create_all_tables, get_engine, init_engine_and_session_factory
 
 from ax_costaware.ax_bridge.records import RECORD
-from ax_costaware.methods.costly_feedback import CostlyFeedback
-from ax_costaware.methods.costly_feedback.rules import BernoulliRule
 from ax_costaware.metrics import SkippingMetric
-from ax_costaware.session import query, spending
-from tests.ax.feedback_toy import make_client as make_feedback_client
-from tests.session.conftest import strategy_with
 
 SKIPPED = {2, 4, 5}
 
@@ -137,33 +128,6 @@ def test_a_client_measures_only_what_is_asked_for() -> None:
     }
 
 
-def test_the_strategy_itself_says_what_is_measured() -> None:
-    client, metric = make_feedback_client(rule=BernoulliRule(0.5)), Growth("y")
-    client.configure_metrics([metric])
-    client.configure_runner(Plant())
-    orchestrator = orchestrate(client, trials=10)
-    assert orchestrator.failed_abandoned_trial_indices == set()
-    assert statuses(client) == ["COMPLETED"] * 10
-    assert metric.fetched == [i for i in range(10) if query(client, i).measure]
-    assert 4 < len(metric.fetched) < 10
-    skipped = [entry.skipped for entry in spending(client).entries]
-    assert skipped == [i not in metric.fetched for i in range(10)]
-
-
-@pytest.mark.parametrize("parallelism", [1, 3])
-def test_skipped_trials_are_no_failures(parallelism: int, caplog: pytest.LogCaptureFixture) -> None:
-    metric = Growth("growth")
-    client, _ = runnable_client(metric)
-    orchestrator = orchestrate(client, parallelism)
-    assert metric.fetched == [0, 1, 3]
-    assert statuses(client) == ["COMPLETED"] * 6
-    assert orchestrator.failed_abandoned_trial_indices == set()
-    assert [entry for entry in caplog.records if entry.levelname in ("WARNING", "ERROR")] == []
-    paid = spending((client._experiment, strategy_with(CostlyFeedback(cost=2.0))))
-    assert [entry.trial_index for entry in paid.entries if entry.skipped] == sorted(SKIPPED)
-    assert paid.spent == 6.0
-
-
 def test_a_measurement_that_breaks_is_a_failure() -> None:
     client, _ = runnable_client(Growth("growth", breaks_in=1))
     with pytest.raises(FailureRateExceededError):
@@ -184,11 +148,6 @@ def test_fetching_again_measures_nothing_twice() -> None:
     skipped = metric.fetch_trial_data(client._experiment.trials[4])
     assert skipped.unwrap().empty
     assert metric.fetched == [0, 1, 3]
-
-
-def test_fetch_must_be_defined() -> None:
-    with pytest.raises(TypeError, match="abstract"):
-        SkippingMetric("growth")  # type: ignore[abstract]
 
 
 @pytest.mark.parametrize("store", ["json", "sql"])

@@ -12,7 +12,6 @@ import pytest
 from ax.api.client import Client
 
 from ax_costaware import spending
-from demo.gittins.__main__ import main
 from demo.gittins.digits import Measured
 from demo.gittins.figure import write_html, write_png
 from demo.gittins.outcome import LABELS, Search, Trained
@@ -76,15 +75,6 @@ def test_figures_are_written(searches: list[Search], tmp_path: Path) -> None:
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_figure_of_a_search_that_ended_with_its_initial_design(
-    searches: list[Search], tmp_path: Path
-) -> None:
-    assert searches[0].history is not None
-    history = searches[0].history.assign(cost_lower=math.nan, cost_upper=math.nan)
-    write_png([replace(searches[0], history=history)], tmp_path / "figure.png")
-    assert (tmp_path / "figure.png").exists()
-
-
 def _search(method: str, stopped: str = "") -> Search:
     setting = {"learning_rate": 0.01, "units": 32, "epochs": 5, "batch_size": 64}
     trials = (Trained(setting, 0.9, 1.0), Trained(setting, 0.8, 2.0), Trained(setting, 0.95, 3.0))
@@ -103,16 +93,5 @@ def test_table_counts_seconds_spent_and_saved() -> None:
     assert "random search: mean confirmed accuracy 0.9500 for 6.0 seconds" in said
 
 
-def test_total_is_what_was_found_and_what_it_took() -> None:
-    assert _search("random").total == pytest.approx(math.log(0.06) + 0.03 * 6.0)
-
-
 def test_curve_is_the_best_so_far_over_the_seconds() -> None:
     assert _search("random").curve == ([1.0, 3.0, 6.0], [0.9, 0.9, 0.95])
-
-
-@pytest.mark.parametrize("arguments", [["--seeds", "0"], ["--budget", "4"], ["--budget", "inf"]])
-def test_arguments_are_checked(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("demo.gittins.__main__.run_all", None)
-    with pytest.raises(SystemExit):
-        main(arguments)

@@ -8,7 +8,7 @@ from ax.api.client import Client
 
 from ax_costaware import spending
 from demo.__main__ import main
-from demo.figure import mean_values, write_html, write_png
+from demo.figure import write_html, write_png
 from demo.outcome import LABELS, Run
 from demo.report import comparison, details
 from demo.runs import run
@@ -74,14 +74,6 @@ def test_tables_say_who_was_ahead() -> None:
         ["9.00", "9.00", "9.00"],
     ]
     assert "x 1.0" in details(runs, seed=1)
-
-
-def test_mean_starts_where_every_run_has_a_value() -> None:
-    def result(values: tuple[tuple[float, float], ...]) -> Run:
-        return Run("plain_ax", 0, 30.0, (), (), values, {}, 9.0)
-
-    early, late = result(((10.0, 1.0), (20.0, 3.0))), result(((15.0, 5.0), (30.0, 7.0)))
-    assert mean_values([early, late]) == ([15.0, 20.0, 30.0], [3.0, 4.0, 5.0])
 
 
 @pytest.mark.parametrize("arguments", [["--seeds", "0"], ["--budget", "9"], ["--budget", "inf"]])
