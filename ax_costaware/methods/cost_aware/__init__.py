@@ -244,6 +244,11 @@ class CostAware(PricedMethod):
                 f"{given[0]} with stop={self.stop!r}: expected ImprovementPerCostStop, since the "
                 "Gittins index assumes that a trial shows its value without noise."
             )
+        if self.candidates is not None and self.repeats in self.candidates.names:
+            raise InputError(
+                f"{given[0]} is a column of candidates: expected a table of the other parameters, "
+                "since every one of its rows may be repeated."
+            )
         if self.repeats is not None and self.kernel != "matern":
             raise InputError(
                 f"{given[0]} with kernel={self.kernel!r}: the model of trials with repeats has a "

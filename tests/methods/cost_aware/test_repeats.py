@@ -15,6 +15,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods import CostAware
 from ax_costaware.methods.cost_aware.rules import GittinsStop
 from ax_costaware.space import Choice, Range, Space
+from ax_costaware.space.candidates import Candidates
 
 FOLDS = Range("folds", 1, 10, is_integer=True)
 SPACE = Space.of([Range("x", 0, 1), FOLDS])
@@ -163,6 +164,7 @@ def test_constrained_and_only_parameters_are_refused() -> None:
         ({"repeats": "folds", "acquisition": "log_ei_per_cost"}, "knowledge gradient"),
         ({"repeats": "folds", "budget": 9.0, "stop": GittinsStop()}, "without noise"),
         ({"repeats": "folds", "kernel": "squared_exponential"}, "Matern"),
+        ({"repeats": "n", "candidates": Candidates({"x": [0, 1], "n": [1, 2]})}, "a column of"),
         ({"confirm": 0.1}, "a budget is needed"),
         ({"confirm": 1.5, "budget": 9.0}, "confirm"),
     ],
