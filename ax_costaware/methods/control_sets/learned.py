@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ax_costaware.core.history import PastTrial, check_complete, check_inputs
+from ax_costaware.core.history import PastTrial, blaming, check_complete, check_inputs
 from ax_costaware.core.switching import switching_costs
 from ax_costaware.costs import ControlSet
 from ax_costaware.costs.cost_model import ANY_TRIAL, TrialContext
@@ -184,7 +184,8 @@ def _of_unknown_cost(
     for trial, change in zip(trials, switching_costs(trials, method), strict=True):
         if trial.never_ran:
             continue
-        control_set = method.chosen(trial)
+        with blaming(trial):
+            control_set = method.chosen(trial)
         if control_set.cost is None:
             yield trial, control_set, change
 
