@@ -164,17 +164,6 @@ def test_the_price_is_the_least_that_keeps_to_the_budget(seed: int, most: int) -
         assert expected_spend(*boxes, price * (1 - 1e-8), best_f) > budget
 
 
-def test_many_alike_boxes_are_spent_on_exactly() -> None:
-    boxes = torch.zeros(1024).double(), torch.ones(1024).double(), torch.ones(1024).double()
-    for budget in (1.0, 2.0, 30.0, 1000.0):
-        price = lambda_for_budget(*boxes, budget)
-        assert expected_spend(*boxes, price) == pytest.approx(budget, rel=1e-6)
-        # The number of boxes opened is geometric: below the index with probability 1 - q each.
-        index = float(_index(np.zeros(1), np.ones(1), np.array([price]))[0])
-        below = ndtr(index)
-        assert budget == pytest.approx((1 - below**1024) / (1 - below), rel=1e-5)
-
-
 @pytest.mark.parametrize("best_f", [None, 0.5])
 def test_units_of_cost_and_value(best_f: float | None) -> None:
     mean, sigma, cost = _tensors(_boxes(40, 7))
@@ -199,16 +188,6 @@ def test_zero_where_the_budget_does_not_bind() -> None:
     # The second box cannot beat the first at any price that is a floating-point number.
     far = (torch.tensor([0.0, -1e6]).double(), torch.ones(2).double(), torch.ones(2).double())
     assert lambda_for_budget(*far, 1.5) == 0.0
-
-
-def test_the_least_budget_without_a_best_value_is_the_least_cost() -> None:
-    boxes = _tensors(_boxes(5, 1))
-    least = float(boxes[2].min())
-    price = lambda_for_budget(*boxes, least)
-    assert expected_spend(*boxes, price) == pytest.approx(least, rel=1e-14)
-    assert lambda_for_budget(*boxes, least / 2, best_f=0.0) > 0
-    with pytest.raises(InputError, match=r"budget="):
-        lambda_for_budget(*boxes, 0.99 * least)
 
 
 def test_a_price_beyond_floating_point_numbers_is_refused() -> None:

@@ -10,8 +10,7 @@ from torch import Tensor
 from ax_costaware.acquisition import LatentSpace, best_latent_points, sample_optima
 from ax_costaware.acquisition.local_search import ascend
 from ax_costaware.exceptions import InputError
-from ax_costaware.laws import GaussianConditional
-from ax_costaware.models import ConditionalMeanProcess, LatentPaths
+from ax_costaware.models import LatentPaths
 from tests.acquisition.indirect_models import (
     BOUNDS,
     arms_model,
@@ -19,7 +18,6 @@ from tests.acquisition.indirect_models import (
     line_model,
     posterior_of,
     rational_quadratic,
-    rbf,
 )
 from tests.repeats import mostly_slow
 
@@ -79,29 +77,6 @@ def test_finite_spaces_are_sampled_exactly() -> None:
     again = sample_optima(posterior_of(model), choice, 20000, seed=2)
     assert torch.equal(again[0], inputs)
     assert torch.equal(again[1], outputs)
-
-
-def test_choices_of_several_columns_are_searched() -> None:
-    """Few of the combinations are among the raw points."""
-    model = ConditionalMeanProcess(
-        torch.tensor([[0.4, 0.6, 0.3, 0.5], [0.7, 0.7, 0.2, 0.4]], dtype=torch.double),
-        torch.tensor([[1.0], [-1.0]], dtype=torch.double),
-        GaussianConditional(tuple(map(tuple, torch.eye(4).tolist())), (0.0,) * 4, 0.01),
-        covar_module=rbf(0.4, 1.0, d=4),
-        noise=0.01,
-    )
-    posterior = posterior_of(model)
-    unit = torch.stack([torch.zeros(4), torch.ones(4)]).double()
-    values = torch.linspace(0, 1, 41, dtype=torch.double)
-    space = LatentSpace(unit, choices={0: values.tolist(), 1: values.tolist(), 2: values.tolist()})
-    X, mean, _ = best_latent_points(posterior, space)
-    _, free, _ = best_latent_points(posterior, LatentSpace(unit))
-    assert float(free[0]) - 0.003 < float(mean[0]) <= float(free[0])
-    assert bool(((X[:, :3] * 40 - (X[:, :3] * 40).round()).abs() < 1e-9).all())
-    inputs, outputs = sample_optima(posterior, space, 8, seed=2)
-    _, highest = sample_optima(posterior, LatentSpace(unit), 8, seed=2)
-    assert bool((outputs > highest - 0.02).all())
-    assert torch.isin(inputs[:, :3], values).all()
 
 
 def test_a_kernel_without_features_is_sampled_jointly() -> None:

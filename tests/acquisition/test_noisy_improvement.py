@@ -149,3 +149,13 @@ def test_noise_is_found_above_the_mode_of_its_prior() -> None:
     model.likelihood.noise_covar.register_prior("noise_prior", SmoothedBoxPrior(0.1, 1), "noise")
     assert has_found_noise(model)
     assert not has_found_noise(ensemble())
+
+
+def test_a_trial_is_worth_its_cost_where_its_margin_is_above_zero() -> None:
+    model, X = gp()
+    acquisition = LogNoisyExpectedImprovementPerCost(model, X, cost)
+    values = acquisition(POINTS).detach()
+    for price in values.exp().tolist():
+        excess = values - math.log(price)
+        margins = acquisition.margin(POINTS.squeeze(-2), price)
+        assert bool(((margins > 0) == (excess > 0)).logical_or(excess.abs() < 1e-9).all())

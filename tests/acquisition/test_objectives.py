@@ -13,7 +13,6 @@ from ax_costaware.acquisition.objectives import (
     NodeObjective,
     ProductObjective,
     build_objectives,
-    some_nodes,
 )
 from ax_costaware.acquisition.partial_query import QueryNodes
 from ax_costaware.models.posterior import COARSE_NODES, FunctionalPosterior
@@ -218,20 +217,3 @@ def test_screening_with_a_part_of_the_nodes_comes_close(model):
         fine, coarse = objective(points, sets), objective(points, sets, coarse=True)
     assert not torch.equal(fine, coarse)
     assert float((fine - coarse).abs().max()) < 0.3 * float(fine.std())
-
-
-def test_screening_where_the_part_has_no_weight_is_finite(model):
-    nodes = torch.rand(2 * COARSE_NODES, 3, dtype=torch.double)
-
-    def one_node(points):
-        at, _ = QueryNodes(nodes, nodes[:, 0], [0])(points)
-        weights = torch.zeros(at.shape[:2]).double()
-        weights[:, missed] = 1.0
-        return at, weights
-
-    indices = torch.arange(len(nodes)).reshape(1, -1, 1)
-    kept, _ = some_nodes(indices, torch.ones(1, len(nodes)), COARSE_NODES)
-    missed = min(set(range(len(nodes))) - set(kept.flatten().tolist()))
-    objective = _objective(model, [one_node], "ucb")
-    value = objective(_points(), torch.zeros(5, dtype=torch.long), coarse=True)
-    assert bool(value.isfinite().all())

@@ -143,20 +143,6 @@ def test_thompson_samples_follow_the_posterior_of_the_query(make_model, kernel, 
     assert 0.6 < draws.std() / std < 1.5
 
 
-def test_expected_improvement_without_an_incumbent_takes_the_best_posterior_mean(
-    model, rule, bounds
-):
-    queries = model.train_inputs[0].unsqueeze(-2)
-    with torch.no_grad():
-        given = max(
-            ExpectedUpperConfidenceBound(model, s, *rule, beta=0.0)(queries).max().item()
-            for s in SETS
-        )
-    one = optimize_control_sets(model, bounds, SETS, *rule, acquisition="ei")
-    two = optimize_control_sets(model, bounds, SETS, *rule, acquisition="ei", best_f=given)
-    assert torch.allclose(one.value, two.value, rtol=1e-6)
-
-
 def test_one_hot_columns_move_together(make_model, rule, bounds):
     model = make_model()
     optima = optimize_control_sets(
@@ -184,21 +170,6 @@ def test_constraints_hold_and_bind(make_model, kernel, rule, bounds):
     grid = grid[grid.sum(dim=-1) >= limit]
     full = torch.cat([grid, grid[:, :1]], dim=-1).unsqueeze(-2)
     assert optima.value[0] >= ExpectedUpperConfidenceBound(model, [0, 1], *rule)(full).max() - 1e-3
-
-
-def test_constraints_are_taken_in_the_precision_of_the_model(model, rule, bounds):
-    options = {"num_restarts": 1, "raw_samples": 16}
-    found = [
-        optimize_control_sets(
-            model, bounds, [[0, 1]], *rule, inequality_constraints=[one], **options
-        )
-        for one in (
-            (torch.tensor([0, 1]), torch.tensor([-1.0, -0.5]).double(), -0.5),
-            (torch.tensor([0, 1]), torch.tensor([-1.0, -0.5]), torch.tensor(-0.5)),
-            ([0, 1], torch.tensor([-1.0, -0.5]), -0.5),
-        )
-    ]
-    assert all(torch.equal(each.point, found[0].point) for each in found)
 
 
 def test_fixed_features_are_kept_where_controlled(model, rule, bounds):

@@ -9,7 +9,6 @@ import pytest
 import torch
 from botorch.acquisition import LogExpectedImprovement
 from botorch.acquisition.cost_aware import GenericCostAwareUtility, InverseCostWeightedUtility
-from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.acquisition.objective import GenericMCObjective, ScalarizedPosteriorTransform
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models import SingleTaskGP
@@ -193,21 +192,6 @@ def test_incumbent_is_the_best_mean_at_an_evaluated_point(maximize: bool) -> Non
         incumbent(model, X[:0])
     with pytest.raises(InputError, match="risk_aversion"):
         incumbent(model, X, risk_aversion=-0.5)
-
-
-def test_input_constructors() -> None:
-    model, (X, _) = gp(), data()
-    construct = get_acqf_input_constructor(PandoraBoxGittinsIndex)
-    function = PandoraBoxGittinsIndex(
-        **construct(model=model, cost=linear_cost, lmbda=0.1, X_pending=X[:1])
-    )
-    assert function.X_pending is not None
-    construct = get_acqf_input_constructor(LogExpectedImprovementPerCost)
-    inputs = construct(model=model, cost=2.0, X_baseline=X, exponent=0.5)
-    value, _ = incumbent(model, X)
-    assert float(LogExpectedImprovementPerCost(**inputs).best_f) == pytest.approx(value)
-    with pytest.raises(InputError, match="best_f=None"):
-        construct(model=model, cost=2.0)
 
 
 def test_each_of_several_models_in_one_fantasizes_pending_points() -> None:

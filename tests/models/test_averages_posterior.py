@@ -130,27 +130,6 @@ def test_moments_have_gradients(make: Callable[[], Conditional]) -> None:
     )
 
 
-def clipped() -> GaussianConditional:
-    return dataclasses.replace(gaussian(), lower=(0.0, 0.0), upper=(1.0, 1.0), outside="clip")
-
-
-@pytest.mark.parametrize("make", [gaussian, clipped, dependent, learned, arms])
-@pytest.mark.parametrize("kernel", [rbf, matern])
-def test_queries_and_points_may_be_in_single_precision(
-    make: Callable[[], Conditional], kernel: Callable[[], Kernel]
-) -> None:
-    """As of any model of BoTorch's in double, which is what the moments are then."""
-    model = model_of(make(), kernel())
-    A, X = queries_of(make()).float(), torch.rand(4, 2)
-    single, double = [
-        (*posterior(a), *joint_with(posterior, x)(a), LatentPaths(posterior, 2)(x))
-        for a, x in ((A, X), (A.double(), X.double()))
-        for posterior in [ExactPosterior.of(model, X_pending=a[:1])]
-    ]
-    for found, expected in zip(single, double, strict=True):
-        torch.testing.assert_close(found, expected)
-
-
 def test_pending_queries_are_fantasized_at_their_mean() -> None:
     model = model_of(gaussian(), rbf())
     pending = torch.tensor([[0.5, 0.5], [0.1, 0.9]], dtype=torch.double)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-import numpy as np
 import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
@@ -179,19 +178,6 @@ def test_posteriors_equal_dense_linear_algebra(
     torch.testing.assert_close(grown.latent_posterior(X).mean, after[len(new) :], rtol=0, atol=1e-7)
 
 
-@pytest.mark.parametrize("shape", [(0,), (0, 1), (2, 0)])
-def test_of_no_queries_and_points_there_are_no_values(
-    data: tuple[Tensor, Tensor], shape: tuple[int, ...]
-) -> None:
-    """As of any model of BoTorch's."""
-    A, z = data
-    conditional = GaussianConditional(np.eye(2), np.zeros(2), 0.01, outside="keep")
-    model = ConditionalMeanProcess(A, z, conditional)
-    none = A.new_empty(*shape, 2)
-    for posterior in (model.posterior(none), model.latent_posterior(none)):
-        assert posterior.mean.shape == posterior.variance.shape == (*shape, 1)
-
-
 @pytest.mark.parametrize("ratio", [1.3, 2.0, 5.0, 19.0])
 @pytest.mark.parametrize("clip", [False, True])
 def test_wide_laws_under_short_length_scales_are_exact(ratio: float, clip: bool) -> None:
@@ -294,37 +280,3 @@ def test_normal_laws_of_dependent_columns_have_their_closed_form(
     torch.testing.assert_close(kernel(rows[:5], rows[5:]).to_dense(), expected[:5, 5:])
     one = RBFKernel().double()
     assert AverageKernel(one, law)(rows).to_dense().shape == (9, 9)
-
-
-def test_a_noise_is_a_number_or_a_sequence_or_a_function_of_queries(
-    data: tuple[Tensor, Tensor],
-) -> None:
-    expected = ConditionalMeanProcess(*data, gaussian(), noise=0.1)
-    for noise in ([0.1] * 12, np.full(12, 0.1), lambda queries: 0.1):
-        model = ConditionalMeanProcess(*data, gaussian(), noise=noise)
-        torch.testing.assert_close(model.likelihood.noise, expected.likelihood.noise)
-        with_noise = model.posterior(data[0], observation_noise=True).variance
-        torch.testing.assert_close(
-            with_noise, expected.posterior(data[0], observation_noise=True).variance
-        )
-
-
-def test_nodes_that_are_very_many_length_scales_apart() -> None:
-    """Raw units without a transform: as slow as pairs of nodes are, and neither wrong nor huge."""
-    A = torch.tensor([[0.0], [0.5], [3e7]], dtype=torch.double)
-    deviation = torch.tensor([0.3**2], dtype=torch.double)
-    law = GaussianConditional(((1.0,),), (0.0,), 0.3**2, outside="keep")
-    covar = rbf((1.0,), 1.7)
-    model = ConditionalMeanProcess(
-        A, A.sin(), law, covar_module=covar, noise=0.1, outcome_transform=None
-    )
-    rows = model.train_inputs[0]
-    found = model.covar_module(rows).to_dense()
-    expected = closed_form(A, A, 2 * deviation, covar)
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-8)
-    torch.testing.assert_close(
-        model.covar_module(rows, diag=True), expected.diagonal(), rtol=0, atol=1e-8
-    )
-    box = UniformBoxConditional((5000.0,), outside="keep")
-    wide = AverageKernel(covar, box)
-    assert 0 <= float(wide(wide.query_rows(A[:1]), diag=True).detach()) < 1e-2

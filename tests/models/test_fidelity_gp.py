@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from botorch.fit import fit_gpytorch_mll
 from gpytorch.kernels import MaternKernel
 from torch import Tensor
 
-from ax_costaware.models import DenseMarginalLogLikelihood, FidelityGP, FidelityKernel
+from ax_costaware.models import FidelityGP, FidelityKernel
 from ax_costaware.models.choice_kernel import ChoiceMaternKernel
 
 UNIT = torch.tensor([[0.0] * 3, [1.0] * 3], dtype=torch.double)
@@ -88,41 +87,6 @@ def test_inputs_that_are_nearly_the_same_have_a_covariance() -> None:
         kernel.log_values[-1] = 4.0
         least = float(torch.linalg.eigvalsh(kernel(X).to_dense()).min())
     assert least > -1e-8
-
-
-def test_a_part_of_the_trials_takes_over_what_all_have_told() -> None:
-    """As a fold of a cross-validation does that leaves out the inputs which were tried twice."""
-    X, Y = points(6), points(6, 1)
-    X[5, :2] = X[4, :2]
-    fidelities: list[dict[int, float]] = [{2: 1.0}]
-    model = FidelityGP(X, Y, fidelities, UNIT, own=True)
-    model.covar_module.initialize(log_values=model.covar_module.log_values + 0.1)
-    fold = FidelityGP(X[:5], Y[:5], fidelities, UNIT, own=True)
-    fold.load_state_dict(model.state_dict())
-    with torch.no_grad():
-        torch.testing.assert_close(
-            fold.covar_module(X).to_dense(), model.covar_module(X).to_dense()
-        )
-        assert fold.posterior(X).mean.dtype == X.dtype
-
-
-def test_a_curve_is_not_as_many_trainings_as_it_has_steps() -> None:
-    """Trainings whose luck stays with them: of another one little is known, of these much."""
-    generator = torch.Generator().manual_seed(0)
-    steps = torch.linspace(0.1, 1.0, 10, dtype=torch.double)
-    inputs = torch.rand(12, 2, generator=generator, dtype=torch.double)
-    luck = 0.3 * torch.randn(12, 1, generator=generator, dtype=torch.double)
-    Y = (3 * inputs[:, :1]).sin() + luck - 0.5 * (-4 * steps).exp()
-    X = torch.cat([inputs.repeat_interleave(10, 0), steps.repeat(12).unsqueeze(-1)], dim=-1)
-    model = FidelityGP(X, Y.reshape(-1, 1), [{2: 1.0}], UNIT, own=True)
-    fit_gpytorch_mll(DenseMarginalLogLikelihood(model.likelihood, model))
-    elsewhere = torch.rand(50, 3, generator=generator, dtype=torch.double)
-    elsewhere[:, 2] = 1.0
-    with torch.no_grad():
-        deviation = float(model.posterior(elsewhere).variance.sqrt().mean())
-        of_these = float(model.posterior(X[9::10]).variance.sqrt().max())
-    assert 0.15 < deviation < 0.6
-    assert of_these < 0.05
 
 
 def test_inputs_are_scaled_by_the_bounds() -> None:

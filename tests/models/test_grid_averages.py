@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -112,19 +111,6 @@ def test_covariances_of_averages_are_sums_over_pairs_of_many_nodes(
     dense = kernel(rows, kernel.point_rows(joint.flatten(0, 1))).to_dense()
     expected = (dense.unflatten(-1, weights.shape) * weights).sum(dim=-1)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize(("lengthscale", "error"), [(0.02, 1e-9), (0.01, 1e-7), (0.006, 2e-3)])
-@pytest.mark.parametrize("deviation", [0.03, 0.07])
-def test_short_length_scales(lengthscale: float, error: float, deviation: float) -> None:
-    """Far from the bounds the closed form is right, too, whose variance was missed by far."""
-    covar, other = rbf(lengthscale, 3 * lengthscale), law(deviation, 0.5)
-    rows = (QUERIES[:1] + torch.tensor([[0.0, 0.0], [0.02, 0.03]])).double()
-    found, expected = (
-        AverageKernel(covar, conditional)(torch.cat([rows, torch.zeros(2, 3)], dim=-1)).to_dense()
-        for conditional in (other, replace(other, outside="keep"))
-    )
-    torch.testing.assert_close(found, expected, rtol=0, atol=error)
 
 
 def test_fourier_features_are_averages() -> None:

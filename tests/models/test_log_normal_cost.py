@@ -184,18 +184,6 @@ def test_it_is_fitted_where_the_user_keeps_no_gradients(context: Any) -> None:
     torch.testing.assert_close(found, _fitted("linear", 5).expected_cost(X))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_cost_of_next_to_nothing_does_not_hide_the_others(kind: CostKind) -> None:
-    """Below a billionth of the largest it is all one; expected costs stay far from overflow."""
-    X = _inputs(4)
-    cost = torch.tensor([1.0, 1e-300, 1.0, 2.0], dtype=torch.double)
-    billionth = torch.tensor([1.0, 2e-9, 1.0, 2.0], dtype=torch.double)
-    found, expected = (LogNormalCostModel(X, c, kind, UNIT_SQUARE) for c in (cost, billionth))
-    points = _inputs(50, seed=3)
-    assert torch.equal(found.log_cost(points), expected.log_cost(points))
-    assert float(found.log_cost(points).max()) < 100.0
-
-
 def test_a_trend_goes_on_where_nothing_was_tried() -> None:
     """A process alone goes back to the mean; what is no line is still learned."""
     X = torch.linspace(0.0, 0.35, 8, dtype=torch.double).unsqueeze(-1)
@@ -213,24 +201,3 @@ def test_a_trend_goes_on_where_nothing_was_tried() -> None:
     between = inputs[:-1] + 1 / 24
     mean, _ = model.log_moments(between)
     assert float((mean - 2 * (9 * between[:, 0]).sin()).abs().max()) < 0.35
-
-
-def test_a_trend_goes_on_for_values_of_a_choice_that_were_not_tried() -> None:
-    generator = torch.Generator().manual_seed(0)
-    x = torch.rand(12, generator=generator, dtype=torch.double)
-
-    def points(x: torch.Tensor, values: list[int]) -> torch.Tensor:
-        return torch.cat([x.unsqueeze(-1), torch.eye(4, dtype=torch.double)[values]], dim=-1)
-
-    costs = (2 * x).exp()
-    bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double).expand(2, 5)
-    model = LogNormalCostModel(points(x, 6 * [0, 2]), costs, "trend", bounds, [[1, 2, 3, 4]])
-    at = torch.tensor([0.2, 0.8], dtype=torch.double)
-    mean, _ = model.log_moments(points(at, [1, 1]))
-    assert torch.allclose(mean, 2 * at, atol=0.05)
-    # Where a value has a cost of its own, one that was not tried may have one, too.
-    double = LogNormalCostModel(
-        points(x, 6 * [0, 2]), costs * torch.tensor(6 * [1.0, 8.0]), "trend", bounds, [[1, 2, 3, 4]]
-    )
-    untried, tried = (double.log_moments(points(at, 2 * [value]))[1] for value in (1, 0))
-    assert (untried > 10 * tried).all()

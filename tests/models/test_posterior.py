@@ -207,17 +207,6 @@ def test_a_transform_may_leave_out_columns() -> None:
         torch.testing.assert_close(found, expected)
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("transform", [None, NEGATIVE])
-def test_pairs_are_the_models(name: str, transform: ScalarizedPosteriorTransform | None) -> None:
-    model = exact_models()[name]
-    X, Z = (torch.rand(2, 5, D, dtype=torch.double) + 0.4).unbind()
-    found = FunctionalPosterior.of(model, transform).pairs(X, Z)
-    expected = ModelPosterior(model, transform).pairs(X, Z)
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
-
-
 @pytest.mark.filterwarnings("ignore:Sparse invariant checks")
 def test_pending_points_of_a_multi_task_model_have_their_task() -> None:
     generator = torch.Generator().manual_seed(0)

@@ -117,36 +117,6 @@ def test_what_is_given_is_not_fitted() -> None:
     }
 
 
-@pytest.mark.parametrize("fixed", [False, True])
-def test_conditioning_is_having_seen(fixed: bool) -> None:
-    X, Y = data()
-    noise = torch.full_like(Y, NOISE) if fixed else None
-
-    def of(n: int) -> TimeVaryingGP:
-        return TimeVaryingGP(
-            X[:n],
-            Y[:n],
-            None if noise is None else noise[:n],
-            covar_module=matern(),
-            forgetting=FORGETTING,
-            noise=None if fixed else NOISE,
-            mean_module=ZeroMean(),
-            outcome_transform=None,
-        ).eval()
-
-    short, long = of(8), of(12)
-    short.posterior(at(30.0))
-    options = {} if noise is None else {"noise": noise[8:]}
-    conditioned = short.condition_on_observations(X[8:], Y[8:], **options)
-    for found, expected in zip(_moments(conditioned), _moments(long), strict=True):
-        assert torch.allclose(found, expected, rtol=1e-8, atol=1e-10)
-
-
-def _moments(model: TimeVaryingGP) -> tuple[Tensor, Tensor]:
-    posterior = model.posterior(at(30.0))
-    return posterior.mean, posterior.variance
-
-
 def test_gradients_in_the_inputs_against_differences() -> None:
     model = TimeVaryingGP(*data())
 

@@ -181,20 +181,6 @@ def test_seed_fixes_the_nodes(law: JointLaw, controlled: Sequence[str]) -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
-@pytest.mark.parametrize("law", [EMPIRICAL, FITTED], ids=["empirical", "fitted"])
-@pytest.mark.parametrize("controlled", [(), ("dose",)])
-def test_independent_inputs_are_independent(law: JointLaw, controlled: Sequence[str]) -> None:
-    """Their law is their own, and each half of another input sees all of it."""
-    place = placement({"heat": Uniform(0, 1)}, num_nodes=512)
-    nodes, weights = law.nodes_given(controlled, place)(POINTS[:1])
-    heat, rain, w = 1 - nodes[0, :, 7], nodes[0, :, 4], weights[0]
-    low = rain <= rain.median()
-    for part in (torch.ones_like(low), low, ~low):
-        share = w[part] / w[part].sum()
-        assert float(heat[part] @ share) == pytest.approx(0.5, abs=0.05)
-        assert float((heat[part] - 0.5) ** 2 @ share) == pytest.approx(1 / 12, abs=0.02)
-
-
 @each_law
 def test_cdf_given_nothing_is_the_marginal_s(law: JointLaw) -> None:
     for value in (1, 2, 3):
