@@ -52,6 +52,11 @@ def test_landmarks_give_nearly_what_all_pairs_do(monkeypatch: pytest.MonkeyPatch
     rule = LearnedConditional(X, A, **options).joint_rule(queries)
     assert len(rule.nodes) <= 1000
     assert np.abs(rule.weights.numpy() @ f(rule.nodes.numpy()) - expected).max() < 5e-3
+    # So are products of the pairs' weights, which are the sampling error of an average.
+    W = exact.weights if exact.errors is None else exact.errors
+    assert rule.errors is not None
+    products = torch.stack([(found @ found.T).diagonal() for found in (W, rule.errors)])
+    assert torch.allclose(products[0], products[1], rtol=0.05)
     # With fewer landmarks it is coarser.
     rule = LearnedConditional(X, A, landmarks=60, **options).joint_rule(queries)
     assert rule.nodes.shape == (120, 2)
