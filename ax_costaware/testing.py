@@ -52,7 +52,7 @@ from ax_costaware.ax_bridge.node import fitted_problem, node_of
 from ax_costaware.ax_bridge.records import decision_record
 from ax_costaware.ax_bridge.search_space import space_of
 from ax_costaware.ax_bridge.strategy import strategy_of
-from ax_costaware.core import Decision, Outcome, OutcomeConstraint, Simulation, Stop
+from ax_costaware.core import Decision, Objective, Outcome, OutcomeConstraint, Simulation, Stop
 from ax_costaware.core.method import Method
 from ax_costaware.exceptions import InputError
 from ax_costaware.session import (
@@ -163,6 +163,12 @@ class MethodContract:
     minimize: ClassVar[bool] = False
     """True to minimize the outcome."""
 
+    further: ClassVar[Sequence[Objective]] = ()
+    """Objectives besides ``outcome``, with thresholds, whose values ``metrics`` returns."""
+
+    threshold: ClassVar[float | None] = None
+    """Threshold of ``outcome`` if there are further objectives."""
+
     fixed: ClassVar[Mapping[str, Any]] = {}
     """Values of parameters that one trial is asked for with."""
 
@@ -190,7 +196,7 @@ class MethodContract:
         raise NotImplementedError
 
     def metrics(self, inputs: Mapping[str, Any]) -> Mapping[str, float]:
-        """Return further metrics that the method reads."""
+        """Return further objectives, and metrics that the method reads."""
         return {}
 
     def cost(self, inputs: Mapping[str, Any]) -> float | None:
@@ -221,15 +227,28 @@ class MethodContract:
             parameters=self.parameters,
             parameter_constraints=list(self.parameter_constraints),
         )
+        constraints = [
+            f"{one.metric} {'<=' if one.minimize else '>='} {one.threshold}"
+            for one in self._objectives(self.minimize)
+        ]
         client.configure_optimization(
-            objective=f"-{_METRIC}" if self.minimize else _METRIC,
-            outcome_constraints=[] if bound is None else [f"{_BOUNDED} <= {bound}"],
+            objective=", ".join(
+                map(str, self._objectives(self.minimize) or [Objective(_METRIC, self.minimize)])
+            ),
+            outcome_constraints=constraints + ([] if bound is None else [f"{_BOUNDED} <= {bound}"]),
         )
         strategy = self._strategy(**changed)
         if metrics := [*node_of(strategy).method.reads]:
             client.configure_tracking_metrics(metrics)
         client.set_generation_strategy(strategy)
         return client
+
+    def _objectives(self, minimize: bool, scale: float = 1.0) -> tuple[Objective, ...]:
+        """Return all objectives, if there are several, with the first one in another unit."""
+        if not self.further:
+            return ()
+        first = None if self.threshold is None else scale * self.threshold
+        return (Objective(_METRIC, minimize, first), *self.further)
 
     def _strategy(self, unit: float = 1.0, **changed: Any) -> GenerationStrategy:
         node = node_of(self.strategy(unit))
@@ -242,18 +261,21 @@ class MethodContract:
         unit: float = 1.0,
         minimize: bool | None = None,
         bound: float | None = None,
+        scale: float = 1.0,
         **changed: Any,
     ) -> Simulation:
         """Return the experiment without Ax, before its first trial."""
         strategy = self._strategy(unit, **changed)
         node, search_space = node_of(strategy), _experiment(self.client()).search_space
         given = node.surrogate_spec
+        minimize = self.minimize if minimize is None else minimize
         return Simulation(
             node.method,
             space_of(search_space, node.method.traits),
-            self.minimize if minimize is None else minimize,
+            minimize,
             node.loop.options if isinstance(given, SurrogateSpec) else given,
             constraints=[] if bound is None else [OutcomeConstraint(_BOUNDED, upper=bound)],
+            objectives=self._objectives(minimize, scale),
         )
 
     @property
@@ -309,7 +331,7 @@ class MethodContract:
         self, count: int, scale: float = 1.0, unit: float = 1.0, **arguments: Any
     ) -> tuple[Simulation, list[Decision]]:
         """Run trials one after the other without Ax, until a stop."""
-        simulation, decisions = self.simulation(unit, **arguments), []
+        simulation, decisions = self.simulation(unit, scale=scale, **arguments), []
         for index in range(count):
             decision = simulation.ask()
             if isinstance(decision, Stop):
@@ -890,13 +912,16 @@ class MethodContract:
     # Experiments that no method takes
 
     def test_experiments_that_no_method_takes(self) -> None:
-        """Two objectives, and two arms in a trial, are refused before a trial."""
+        """A sum of metrics, and two arms in a trial, are refused before a trial."""
         client = self.client()
         with pytest.raises(UnsupportedError, match="takes one arm"):
             _strategy(client).gen(experiment=_experiment(client), n=2)
-        client.configure_optimization(objective=f"{_METRIC}, other")
-        with pytest.raises(UnsupportedError, match="objective"):
-            self._ask(client)
+        several = f"{_METRIC}, other"
+        is_refused = self.method.traits.refuses_objectives is not None
+        for objective in (f"{_METRIC} + other", *([several] if is_refused else [])):
+            client.configure_optimization(objective=objective)
+            with pytest.raises(UnsupportedError, match="objective"):
+                self._ask(client)
         assert not _experiment(client).trials
 
     def test_bad_settings(self) -> None:

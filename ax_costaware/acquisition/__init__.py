@@ -17,6 +17,9 @@ from ax_costaware.acquisition.cost_aware_analytic import (
 )
 from ax_costaware.acquisition.feasibility import Feasibility, OutcomeConstraint
 from ax_costaware.acquisition.gittins_index import expected_spend, gittins_index, lambda_for_budget
+from ax_costaware.acquisition.hypervolume_improvement import (
+    LogExpectedHypervolumeImprovementPerCost,
+)
 from ax_costaware.acquisition.knowledge_gradient import LogKnowledgeGradientPerCost
 from ax_costaware.acquisition.latent_confidence import LatentUpperConfidenceBound
 from ax_costaware.acquisition.latent_optima import (
@@ -40,6 +43,7 @@ __all__ = [
     "Feasibility",
     "LatentSpace",
     "LatentUpperConfidenceBound",
+    "LogExpectedHypervolumeImprovementPerCost",
     "LogExpectedImprovementPerCost",
     "LogKnowledgeGradientPerCost",
     "LogNoisyExpectedImprovementPerCost",

@@ -6,15 +6,7 @@ Improvement on the best of the uncertain values :math:`f(X_b)` does not (Letham,
 Bakshy 2019, "Constrained Bayesian Optimization with Noisy Experiments", section 3.2). It has a
 closed form given these values, and is averaged over fixed samples of them.
 
-With :math:`C = L L^\top` the posterior covariance of :math:`f(X_b)`, :math:`c(x)` that of
-:math:`f(x)` with them, and standard normal numbers :math:`z`,
-
-.. math::
-    f(X_b) = \mu(X_b) + L z, \quad \mu(x \mid z) = \mu(x) + c(x)^\top L^{-\top} z, \quad
-    \sigma^2(x \mid z) = \sigma^2(x) - \| L^{-1} c(x) \|^2 ,
-
-so that a sample costs one row of a matrix product, without another factorization. Without noise
-it is
+See ``SampledBaseline`` for the formulas. Without noise it is
 :math:`\log EI(x) - p \log c(x)`.
 """
 
@@ -29,23 +21,20 @@ from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from botorch.models.utils.gpytorch_modules import get_gaussian_likelihood_with_lognormal_prior
 from botorch.utils.sampling import draw_sobol_normal_samples
-from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
+from ax_costaware.acquisition.baseline import SampledBaseline
 from ax_costaware.acquisition.criteria import log_expected_gain
 from ax_costaware.acquisition.gittins_index import gittins_index_of_log_cost
 from ax_costaware.acquisition.pointwise import PointwiseAcquisition, takes_its_inputs
 from ax_costaware.argument_checks import at_least, finite_tensor, nonnegative_number
 from ax_costaware.costs import CostFunction, log_cost_function
 from ax_costaware.exceptions import InputError, UnsupportedInputError
-from ax_costaware.models.factor import least, only_model
+from ax_costaware.models.factor import only_model
 from ax_costaware.models.posterior import ExactPosterior, FunctionalPosterior
 
 NUM_BASELINE = 128
 """Most points of the baseline: those with the best bounds; others are hardly ever the best one."""
-
-_JITTER = 1e-8
-"""Least jitter of the covariance of the baseline, relative to the prior variance."""
 
 _LARGEST_LOG = 500.0
 """Upper bound of the log of a cost in units of the objective, so that it does not overflow."""
@@ -53,12 +42,18 @@ _LARGEST_LOG = 500.0
 _HALVINGS = 60
 """Number of bisections of an interval, enough for double precision."""
 
-_HOPELESS = -30.0
+HOPELESS = -30.0
 """Log expected improvement, in prior standard deviations, below which it is compressed.
 
 Near the baseline it would be -1e5, which hides the differences between all other points from a
 search. The compression is monotone, so the order of points stays.
 """
+
+
+def compressed(log_values: Tensor, least: Tensor) -> Tensor:
+    """Return log values, of which those far below ``least`` are compressed, in their order."""
+    below = (least - log_values).clamp_min(0.0)
+    return torch.maximum(log_values, least) - below.log1p()
 
 
 def has_factor(model: Model) -> bool:
@@ -169,24 +164,16 @@ class LogNoisyExpectedImprovementPerCost(PointwiseAcquisition):
             mean, variance = self._posterior(X)
             bound = torch.where(may_be_best, self._sign * mean + 2 * variance.sqrt(), -math.inf)
             rows = bound.topk(min(NUM_BASELINE, len(X))).indices
-            self._known = self._posterior.joint_with(self._posterior.functionals(X[rows]))
-            mean, covariance = self._posterior.joint(X[rows])
-            prior = self._posterior.prior_variance(X[rows]).mean()
-            self._hopeless = _HOPELESS + 0.5 * prior.log()
-            jitter = max(_JITTER, 100 * torch.finfo(prior.dtype).eps) * prior
-            covariance = covariance + jitter * torch.eye(len(rows)).to(covariance)
-            root = psd_safe_cholesky(covariance, jitter=float(jitter))
             z = draw_sobol_normal_samples(
-                len(rows), self._samples, device=X.device, dtype=covariance.dtype, seed=self._seed
+                len(rows), self._samples, device=X.device, dtype=mean.dtype, seed=self._seed
             )
-            values = self._sign * (mean + z @ root.mT)
+            self._given = SampledBaseline(self._posterior, X[rows], z)
+            self._hopeless = HOPELESS + 0.5 * self._given.prior_variance.log()
+            values = self._sign * self._given.values
             self._best = values[:, may_be_best[rows]].amax(dim=-1)
-            self._root, self._z = root, z
 
     def _values(self, points: Tensor) -> Tensor:
-        log_ei = self._log_improvement(*self._gains(points))
-        below = (self._hopeless - log_ei).clamp_min(0.0)
-        log_ei = torch.maximum(log_ei, self._hopeless) - below.log1p()
+        log_ei = compressed(self._log_improvement(*self._gains(points)), self._hopeless)
         return log_ei - self._log_cost_over_weight(points)
 
     def _log_cost_over_weight(self, points: Tensor) -> Tensor:
@@ -219,12 +206,8 @@ class LogNoisyExpectedImprovementPerCost(PointwiseAcquisition):
 
     def _gains(self, points: Tensor) -> tuple[Tensor, Tensor]:
         """Return mean gains ``n x samples`` at points ``n x d``, and deviations ``n x 1``."""
-        mean, variance, covariance = self._known(points)
-        whitened = torch.linalg.solve_triangular(self._root, covariance.mT, upper=False).mT
-        means = self._sign * (mean.unsqueeze(-1) + whitened @ self._z.mT)
-        left = variance - whitened.square().sum(dim=-1)
-        std = left.clamp_min(_JITTER**2 * variance.detach() + least(left)).sqrt().unsqueeze(-1)
-        return means - self._best, std
+        means, std = self._given(points)
+        return self._sign * means - self._best, std
 
     def _log_improvement(self, gain: Tensor, std: Tensor) -> Tensor:
         log_ei = torch.logsumexp(log_expected_gain(gain, std), dim=-1)

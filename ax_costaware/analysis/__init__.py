@@ -7,6 +7,7 @@
 from ax_costaware.analysis.cost_and_value import CostAndValueAnalysis
 from ax_costaware.analysis.deployment import DeploymentAnalysis
 from ax_costaware.analysis.feedback import FeedbackAnalysis
+from ax_costaware.analysis.front import FrontAnalysis
 from ax_costaware.analysis.indirect import IndirectQueryAnalysis
 from ax_costaware.analysis.input_law import InputLawAnalysis
 from ax_costaware.analysis.overview import CostAwareOverview, overview
@@ -20,6 +21,7 @@ __all__ = [
     "DecisionAnalysis",
     "DeploymentAnalysis",
     "FeedbackAnalysis",
+    "FrontAnalysis",
     "IndirectQueryAnalysis",
     "InputLawAnalysis",
     "RecommendationAnalysis",

@@ -25,7 +25,7 @@ from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from plotly import graph_objects as go
 
-from ax_costaware.ax_bridge.checks import ax_errors, check_optimization_config
+from ax_costaware.ax_bridge.checks import ax_errors, check_optimization_config, objectives_of
 from ax_costaware.ax_bridge.node import AnyMethod, fitted_problem, method_of_class
 from ax_costaware.ax_bridge.records import past_trials
 from ax_costaware.core import PastTrial, Problem
@@ -49,6 +49,9 @@ class Objective:
     minimize: bool
     """True if lower values are better."""
 
+    several: str | None = None
+    """All objectives in Ax's notation, if there are several."""
+
     @property
     def better(self) -> str:
         """Direction of better values."""
@@ -56,7 +59,7 @@ class Objective:
 
     def is_of(self, record: Mapping[str, Any]) -> bool:
         """Return True if the record of a decision has this objective, or names none."""
-        goal = f"{'-' if self.minimize else ''}{self.metric}"
+        goal = self.several or f"{'-' if self.minimize else ''}{self.metric}"
         decided = (record.get("decision") or {}).get("objective", goal)
         return bool(decided == goal and record.get("objective", self.metric) == self.metric)
 
@@ -81,14 +84,24 @@ class Run(Generic[AnyMethod]):
 
     @cached_property
     def objective(self) -> Objective:
-        """Objective of the experiment.
+        """Objective of the experiment; of several the first.
 
         Raises:
             UserInputError: If the experiment has none.
             UnsupportedError: If no method of the package supports it.
         """
-        objective = check_optimization_config(self.experiment.optimization_config).objective
-        return Objective(str(objective.metric_names[0]), bool(objective.minimize))
+        config = check_optimization_config(self.experiment.optimization_config)
+        if several := objectives_of(config):
+            names = ", ".join(map(str, several))
+            return Objective(several[0].metric, several[0].minimize, names)
+        return Objective(str(config.objective.metric_names[0]), bool(config.objective.minimize))
+
+    @property
+    def has_front(self) -> bool:
+        """True if there are several objectives, of which one may be the cost."""
+        config = self.experiment.optimization_config
+        is_several = config is not None and config.is_moo_problem
+        return is_several or getattr(self.method, "front", None) is not None
 
     @cached_property
     def trials(self) -> tuple[PastTrial, ...]:
@@ -180,6 +193,9 @@ class MethodAnalysis(Analysis, Generic[AnyMethod]):
     """True if the analysis needs a trial with data for the objective; otherwise any trial
     suffices."""
 
+    takes_front: ClassVar[bool] = False
+    """True if the analysis is also for experiments with several objectives."""
+
     @classmethod
     def applies_to(cls, method: Method) -> bool:
         """Return True if the analysis applies to experiments of a method."""
@@ -199,7 +215,10 @@ class MethodAnalysis(Analysis, Generic[AnyMethod]):
             return "The generation strategy must be provided: its settings hold the costs."
         try:
             with ax_errors():
-                return self._missing(self._run(experiment, generation_strategy))
+                run = self._run(experiment, generation_strategy)
+                if run.has_front and not self.takes_front:
+                    return "It shows the values of one objective, and the experiment has several."
+                return self._missing(run)
         except (UserInputError, UnsupportedError) as error:
             return str(error)
 

@@ -28,6 +28,7 @@ from plotly.offline import get_plotlyjs
 from ax_costaware.analysis.cost_and_value import CostAndValueAnalysis
 from ax_costaware.analysis.deployment import DeploymentAnalysis
 from ax_costaware.analysis.feedback import FeedbackAnalysis
+from ax_costaware.analysis.front import FrontAnalysis
 from ax_costaware.analysis.indirect import IndirectQueryAnalysis
 from ax_costaware.analysis.input_law import InputLawAnalysis
 from ax_costaware.analysis.method_analysis import MethodAnalysis, Run
@@ -41,6 +42,7 @@ logger = get_logger(__name__)
 
 _ANALYSES: tuple[type[MethodAnalysis[Any]], ...] = (
     RecommendationAnalysis,
+    FrontAnalysis,
     DeploymentAnalysis,
     CostAndValueAnalysis,
     StoppingAnalysis,
@@ -85,6 +87,7 @@ class CostAwareOverview(MethodAnalysis[Method]):
     """
 
     title = "Overview"
+    takes_front = True
     method_class = Method
 
     def _missing(self, run: Run[Method]) -> None:
@@ -96,7 +99,11 @@ class CostAwareOverview(MethodAnalysis[Method]):
             name=type(self).__name__,
             title=f"{self.title} of {experiment.name}" if experiment.has_name else self.title,
             subtitle=f"All cards of {run.method.display_name}, computed with all data so far.",
-            children=[_card(kind(), run) for kind in _ANALYSES if kind.applies_to(run.method)],
+            children=[
+                _card(kind(), run)
+                for kind in _ANALYSES
+                if kind.applies_to(run.method) and (run.has_front or kind is not FrontAnalysis)
+            ],
         )
 
 

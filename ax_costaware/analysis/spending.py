@@ -58,6 +58,7 @@ class SpendingAnalysis(MethodAnalysis[Method]):
     title = "Budget and charges"
     method_class = Method
     needs_outcomes = False
+    takes_front = True
 
     def _card(self, run: Run[Method]) -> AnalysisCard:
         paid, method = spending(run.client), run.method

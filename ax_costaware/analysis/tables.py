@@ -42,16 +42,25 @@ class RecommendationAnalysis(MethodAnalysis[Method]):
 
     - ``control_set`` (None for a method without), ``set``: the values to set, as text;
     - ``expected_value``, ``standard_deviation``: of the objective, by the present model;
+    - with several objectives ``expected <name>`` and ``sd <name>`` of each;
     - ``expected_cost``: of a trial there; NaN if it is not known, or the deployment is no trial;
     - ``feasibility``: probability that all outcome constraints hold; NaN without constraints.
     """
 
     title = "What to deploy"
+    takes_front = True
     method_class = Method
 
     def _card(self, run: Run[Method]) -> AnalysisCard:
         best, objective = recommend(run.client), run.objective
         frame = deployments((best, *best.alternatives)[:_MAX_ROWS])
+        if values := best.expected_values:
+            shown = ", ".join(f"{name} {value:.6g}" for name, value in values.items())
+            text = (
+                f"The front of {1 + len(best.alternatives)} points that no other trial is better "
+                f"than in all objectives. The first is the best with equal weights: {shown}."
+            )
+            return self._card_of(text, frame, _fronts(frame, [*values]))
         text = _recommended(frame, objective, run.method)
         return self._card_of(text, frame, _recommendations(frame, objective.metric))
 
@@ -61,6 +70,9 @@ def deployments(found: Sequence[Recommendation]) -> pd.DataFrame:
     names = ["control_set", "expected_value", "standard_deviation", "expected_cost", "feasibility"]
     rows = [[getattr(one, name) for name in names] for one in found]
     frame = pd.DataFrame(rows, columns=names).astype({"expected_cost": float, "feasibility": float})
+    for name in found[0].expected_values:
+        frame[f"expected {name}"] = [one.expected_values[name] for one in found]
+        frame[f"sd {name}"] = [one.standard_deviations[name] for one in found]
     frame.insert(1, "set", [display_values(one.parameters) for one in found])
     return frame
 
@@ -84,6 +96,16 @@ def _recommended(frame: pd.DataFrame, objective: Objective, method: Method) -> s
         f"{first['expected_value']:.6g} ± {2 * first['standard_deviation']:.2g} (two posterior "
         "standard deviations; single outcomes vary by more)."
     )
+
+
+def _fronts(frame: pd.DataFrame, names: Sequence[str]) -> str:
+    shown = pd.DataFrame({"Set": _settings(frame)})
+    for name in names:
+        shown[f"Expected {name}"] = frame[f"expected {name}"]
+        shown[f"± 2 s.d. of {name}"] = [float(f"{2 * one:.2g}") for one in frame[f"sd {name}"]]
+    shown["Cost of a trial"] = frame["expected_cost"]
+    shown["Feasible with probability"] = frame["feasibility"].round(3)
+    return html_table(shown.dropna(axis="columns", how="all"))
 
 
 def _recommendations(frame: pd.DataFrame, metric: str) -> str:
@@ -117,6 +139,7 @@ class DecisionAnalysis(MethodAnalysis[Method]):
     """
 
     title = "Decisions and their reasons"
+    takes_front = True
     method_class = Method
     needs_outcomes = False
 

@@ -23,6 +23,7 @@ from ax.exceptions.core import (
 from ax_costaware.acquisition.feasibility import OutcomeConstraint, merged
 from ax_costaware.argument_checks import nonempty_string
 from ax_costaware.core.method import Method
+from ax_costaware.core.objectives import Objective
 from ax_costaware.core.problem import Problem, Stop
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 
@@ -39,18 +40,17 @@ def ax_errors() -> Iterator[None]:
 
 
 def check_optimization_config(config: OptimizationConfig | None) -> OptimizationConfig:
-    """Check that the objective is one metric and all bounds are numbers; return the config."""
+    """Check that objectives are single metrics, and all bounds are numbers; return the config."""
     if config is None:
         raise UserInputError(
             "the experiment has no objective: call configure_optimization before asking for trials."
         )
-    names = sorted(config.objective.metric_names)
-    if config.is_moo_problem or len(names) != 1:
+    if config.is_bope_problem or any(len(terms) != 1 for terms in config.objective._parsed[1]):
         raise UnsupportedError(
-            f"the objective has several metrics, {names}: only a single one is supported. Combine "
-            "them into one metric, or choose one."
+            f"the objective has several metrics, {sorted(config.objective.metric_names)}, in one "
+            "value: expected a single metric, or several objectives with commas between them."
         )
-    for constraint in config.outcome_constraints:
+    for constraint in config.all_constraints:
         if constraint.relative or len(constraint.metric_names) != 1:
             raise UnsupportedError(
                 f"outcome constraint {constraint.expression!r} is "
@@ -58,6 +58,20 @@ def check_optimization_config(config: OptimizationConfig | None) -> Optimization
                 "expected one metric with a number as its bound, such as 'emissions <= 5'."
             )
     return config
+
+
+def objectives_of(config: OptimizationConfig | None) -> tuple[Objective, ...]:
+    """Return the objectives, with their thresholds, if there are several; else none."""
+    if config is None or not config.is_moo_problem:
+        return ()
+    thresholds = {}
+    for threshold in config.objective_thresholds:
+        ((metric, weight),) = threshold.metric_weights
+        thresholds[metric] = threshold.bound / weight
+    return tuple(
+        Objective(name, weight < 0, thresholds.get(name))
+        for ((name, weight),) in config.objective._parsed[1]
+    )
 
 
 def constraints_of(config: OptimizationConfig | None) -> tuple[OutcomeConstraint, ...]:

@@ -50,6 +50,7 @@ from ax_costaware.ax_bridge.turns import CostAwareStrategy, LimitedNode
 from ax_costaware.ax_bridge.views import adapter_of
 from ax_costaware.core import Decision, FixedHyperparameters, Problem, Stop
 from ax_costaware.core.account import ROUNDING, ledger_of, remaining
+from ax_costaware.core.decision import check_objectives
 from ax_costaware.core.loop import Loop
 from ax_costaware.core.method import Method
 from ax_costaware.core.trial_costs import NO_LIMIT
@@ -298,9 +299,11 @@ def fitted_problem(
         DataRequiredError: If no trial has a value of the objective, or of a metric with bounds.
     """
     check_optimization_config(experiment.optimization_config)
-    problem = node_of(strategy).problem(experiment, fixed=fixed)
-    bounded = {bound.metric for bound in problem.constraints}
-    lacking = sorted(bounded - {name for trial in problem.trials for name in trial.metrics})
+    node = node_of(strategy)
+    problem = node.problem(experiment, fixed=fixed)
+    with ax_errors():
+        check_objectives(node.method, problem)
+    lacking = sorted(problem.learned - {name for trial in problem.trials for name in trial.metrics})
     if not problem.observed or lacking:
         names = lacking if problem.observed else [problem.objective]
         raise DataRequiredError(f"no trial has a value of {names} yet.")

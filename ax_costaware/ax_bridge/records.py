@@ -28,7 +28,7 @@ from ax.core.trial_status import STATUSES_EXPECTING_DATA
 from ax.core.types import TParameterization
 from ax.exceptions.core import UnsupportedError, UserInputError
 
-from ax_costaware.ax_bridge.checks import ax_errors, constraints_of
+from ax_costaware.ax_bridge.checks import ax_errors, constraints_of, objectives_of
 from ax_costaware.ax_bridge.search_space import space_of
 from ax_costaware.core import PastTrial, Problem
 from ax_costaware.core.history import check_complete
@@ -132,12 +132,17 @@ def problem_of(
     by_caller = {} if fixed_features is None else fixed_features.parameters
     space = space_of(experiment.search_space, method.traits)
     space = space if device is None else space.to(device)
-    constraints = constraints_of(config)
+    constraints, objectives = constraints_of(config), objectives_of(config)
+    learned = [bound.metric for bound in constraints] + [one.metric for one in objectives[1:]]
+    if objectives:
+        minimize = objectives[0].minimize
+    else:
+        minimize = config is not None and bool(config.objective.minimize)
     trials = tuple(
         replace(trial, has_lost_value=True, is_observed=False)
         if space.lost(trial.inputs)
         else trial
-        for trial in past_trials(experiment, method, [bound.metric for bound in constraints])
+        for trial in past_trials(experiment, method, learned)
     )
     # Values in earlier trials of parameters that were added while the experiment ran.
     added = experiment.search_space.backfill_values()
@@ -162,8 +167,9 @@ def problem_of(
         ),
         fixed=fixed,
         disabled=fixed.keys() - by_caller.keys(),
-        minimize=config is not None and bool(config.objective.minimize),
+        minimize=minimize,
         objective=objective,
+        objectives=objectives,
         metrics=frozenset(experiment.metrics),
         constraints=constraints,
         num_attached=num_attached,
@@ -201,13 +207,13 @@ def past_trials(
     """Return the trials of an experiment as a method sees them, by increasing index.
 
     Costs and metrics are those of the trials' records, at full precision. If Ax's data were changed
-    after the record, they count. No method runs with an objective of several metrics; for reading,
-    a trial with all of them is measured, and its value is that of the first.
+    after the record, they count. The outcome is the first of several objectives; a trial with all
+    of them is measured.
 
     Args:
         experiment: The experiment.
         method: The method, which names the metrics that it reads.
-        bounded: Metrics with bounds, which are learned, too.
+        bounded: Metrics with bounds and further objectives, which are learned, too.
 
     Raises:
         UnsupportedError: If a trial has several arms.

@@ -25,7 +25,7 @@ from ax_costaware.core.failures import BY_FAILURES
 from ax_costaware.core.loop import Loop
 from ax_costaware.core.model import FixedHyperparameters, GivenModel
 from ax_costaware.core.problem import Decision, Problem, Stop, decision_seed, reproducible
-from ax_costaware.exceptions import InputError
+from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods.cost_aware import CostAware, Gittins, StopRule
 from ax_costaware.methods.cost_aware.assessment import Assessment, assess
 from ax_costaware.methods.cost_aware.rules import GittinsStop, ImprovementPerCostStop
@@ -45,7 +45,12 @@ def assess_experiment(experiment: Experiment, method: CostAware, given: GivenMod
         UserInputError: If the experiment does not fit the method.
         UnsupportedError: If the method does not support the experiment.
     """
-    check_optimization_config(experiment.optimization_config)
+    config = check_optimization_config(experiment.optimization_config)
+    if config.is_moo_problem or method.front is not None:
+        raise UnsupportedInputError(
+            "the experiment has several objectives: the stopping rule compares one value. With "
+            "lmbda in hypervolume per cost, a cost_aware_strategy ends its run itself."
+        )
     restore_data(experiment)
     pending = pending_points(experiment, extract_pending_observations(experiment) or {})
     loop = Loop(method, given)

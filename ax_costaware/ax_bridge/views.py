@@ -86,7 +86,7 @@ def _realized(experiment: Experiment, problem: Problem) -> Experiment:
         optimization_config=experiment.optimization_config,
         tracking_metrics=list(experiment.tracking_metrics),
     )
-    modeled = {problem.objective, *(bound.metric for bound in problem.constraints)}
+    modeled = {problem.objective, *problem.learned}
     rows = []
     for trial in problem.trials:
         made = found.new_trial()
@@ -117,11 +117,11 @@ def _spec_of(loop: Loop, problem: Problem) -> SurrogateSpec:
     """Return Ax's surrogate of the method's models."""
     space = problem.space
     objective = loop.model_of(problem).within(space).on(problem.scale)
+    others = [(bound.metric, bound.scale) for bound in problem.constraints]
+    others += [(one.metric, one.scale) for one in problem.objectives[1:]]
     besides = {
-        bound.metric: [
-            _config_of(loop.model_of(problem, bound.metric).within(space).on(bound.scale))
-        ]
-        for bound in problem.constraints
+        metric: [_config_of(loop.model_of(problem, metric).within(space).on(scale))]
+        for metric, scale in others
     }
     return SurrogateSpec(
         model_configs=[_config_of(objective)],
@@ -186,7 +186,10 @@ class _Generator(BoTorchGenerator):
         self._scales: dict[str, OutcomeScale] = {
             problem.objective: replace(problem.scale, sign=1.0),
             **{bound.metric: bound.scale for bound in problem.constraints},
+            **{one.metric: replace(one.scale, sign=1.0) for one in problem.objectives},
         }
+        self._minimized = {problem.objective: problem.minimize}
+        self._minimized |= {one.metric: one.minimize for one in problem.objectives}
 
     def fit(self, datasets: Sequence[SupervisedDataset], *args: Any, **kwargs: Any) -> None:
         """Fit the surrogate."""
@@ -200,11 +203,10 @@ class _Generator(BoTorchGenerator):
         return super().cross_validate([self._scaled(data) for data in datasets], *args, **kwargs)
 
     def _clipped(self, data: SupervisedDataset) -> SupervisedDataset:
-        if data.outcome_names != [self._problem.objective] or not self._method.winsorize:
+        minimize = self._minimized.get(data.outcome_names[0])
+        if minimize is None or not self._method.winsorize:
             return data
-        return _with_outcomes(
-            data, winsorized(data.Y, self._problem.minimize, self._method.traits.winsorize_iqr)
-        )
+        return _with_outcomes(data, winsorized(data.Y, minimize, self._method.traits.winsorize_iqr))
 
     def _scaled(self, data: SupervisedDataset) -> SupervisedDataset:
         scale = self._scales[data.outcome_names[0]]

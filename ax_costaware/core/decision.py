@@ -68,12 +68,27 @@ def check_all(method: Method, problem: Problem) -> None:
             "penalty; or, if its decide looks at problem.feasibility, set "
             "refuses_constraints = None in its traits."
         )
+    check_objectives(method, problem)
     check_switching_cost(problem, method)
     method.check(problem)
     if not problem.space.columns:
         raise InputError(
             f"the parameters {problem.space.names} have one value each: expected a range, or a "
             "choice of several values."
+        )
+
+
+def check_objectives(method: Method, problem: Problem) -> None:
+    """Refuse several objectives if the method takes one.
+
+    Raises:
+        UnsupportedInputError: With the method's reason.
+    """
+    if problem.objectives and (reason := method.traits.refuses_objectives) is not None:
+        names = sorted(each.metric for each in problem.objectives)
+        raise UnsupportedInputError(
+            f"the objective has several metrics, {names}: {method.display_name} takes a single "
+            f"one, since {reason}. Combine them into one metric, or choose one."
         )
 
 
@@ -238,6 +253,10 @@ def recommended(method: Method, problem: Problem) -> list[Best]:
         raise InputError(
             f"{type(method).__name__} recommended {found!r}: expected a list of Best, the best "
             "one first."
+        )
+    if problem.weights and not found[0].means:
+        raise InputError(
+            f"weights={dict(problem.weights)!r}: expected None, since there is one objective."
         )
     return found
 

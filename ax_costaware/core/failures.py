@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from botorch.models.model import Model
@@ -79,10 +79,30 @@ def with_failures_as_median(problem: Problem, points: Tensor, most: float, often
         most: As in ``after_failures``.
         often: Number of fantasized observations of each.
     """
-    outcome = statistics.median(float(trial.outcome or 0.0) for trial in problem.observed)
-    median = problem.scale.to_model(outcome)
-    fitted, X = problem.fit, points.repeat(often, 1)
-    return replace(problem, fit=lambda: after_failures(fitted(), X, median, most))
+    X = points.repeat(often, 1)
+
+    def refitted(fit: Callable[[], Model], scale: OutcomeScale, outcomes: Iterable[float]) -> Any:
+        median = scale.to_model(statistics.median(outcomes))
+        return lambda: after_failures(fit(), X, median, most)
+
+    outcomes = [float(trial.outcome or 0.0) for trial in problem.observed]
+    if not problem.objectives:
+        return replace(problem, fit=refitted(problem.fit, problem.scale, outcomes))
+    values = [outcomes] + [
+        [trial.metrics[each.metric] for trial in problem.trials if each.metric in trial.metrics]
+        for each in problem.objectives[1:]
+    ]
+    again = problem.prepare
+    objectives = tuple(
+        replace(each, fit=refitted(each.fit, each.scale, known))
+        for each, known in zip(problem.objectives, values, strict=True)
+    )
+    return replace(
+        problem,
+        fit=objectives[0].fit,
+        objectives=objectives,
+        prepare=lambda p: with_failures_as_median(again(p), points, most, often),
+    )
 
 
 def failures_as_constraint(

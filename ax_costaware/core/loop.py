@@ -57,9 +57,7 @@ class Loop:
     given: GivenModel = None
     """Model of the objective that the user asks for; None for the method's own."""
 
-    _fitted: dict[str | None, tuple[object, OutcomeScale, Model]] = field(
-        default_factory=dict, init=False
-    )
+    _fitted: dict[str, tuple[object, OutcomeScale, Model]] = field(default_factory=dict, init=False)
 
     @property
     def options(self) -> ModelOptions:
@@ -68,7 +66,8 @@ class Loop:
 
     def model_of(self, problem: Problem, metric: str | None = None) -> ModelOptions:
         """Return the model of the objective (None) or of another metric for a decision."""
-        return self.method.model(self.given if metric is None else None, problem, metric)
+        is_objective = metric is None or metric in _directions(problem)
+        return self.method.model(self.given if is_objective else None, problem, metric)
 
     def prepared(self, problem: Problem) -> Problem:
         """Return a problem with its model, an optimizer and a quasi-random design."""
@@ -90,8 +89,14 @@ class Loop:
                 for bound in problem.constraints
             ),
             repeats=self.method.traits.repeats,
+            objectives=tuple(
+                replace(one, fit=partial(fit, name), find_scale=partial(find_scale, name))
+                for one in problem.objectives
+                for name in [None if one.metric == problem.objective else one.metric]
+            ),
             fit=fit,
             find_scale=find_scale,
+            prepare=self.prepared,
             maximize=lambda *args: maximize(made, *args),
             draw=lambda: next(design),
         )
@@ -181,7 +186,7 @@ class Loop:
         done = sum(trial.is_completed for trial in problem.trials)
         if problem.measured or not is_futile(done, method.initial_trials):
             return None
-        names = sorted({problem.objective, *(bound.metric for bound in problem.constraints)})
+        names = sorted({problem.objective, *problem.learned})
         return Stop(
             f"None of the {done} completed trials has a value of all of {names}, so that no model "
             "can be fitted. Attach missing values by attach_data: the run continues from there.",
@@ -202,10 +207,11 @@ class Loop:
             trials = [trial for trial in problem.trials if metric in trial.metrics]
             trials = [trial for trial in trials if not trial.has_lost_value]
             values = [trial.metrics[metric] for trial in trials]
-        options = self.model_of(problem, metric)
+        options, directions = self.model_of(problem, metric), _directions(problem)
+        is_objective, minimize = name in directions, directions.get(name, False)
         if not trials:
             raise InputError(
-                f"no trial has a value of {name!r}{', which has bounds' if metric else ''}: "
+                f"no trial has a value of {name!r}{_ROLES[is_objective] if metric else ''}: "
                 f"complete a trial with it, as in complete_trial(client, i, {{{name!r}: ...}}), or "
                 f"add it to an earlier one, by client.attach_data(i, {{{name!r}: ...}})."
             )
@@ -217,25 +223,35 @@ class Loop:
         values += [point.mean for point in points]
         rows = [trial.inputs for trial in trials] + [point.inputs for point in points]
         bounds = problem.space.bounds
-        key = (rows, values, variances, counts, options.key, bounds.tolist(), problem.minimize)
-        if metric not in self._fitted or self._fitted[metric][0] != key:
+        key = (rows, values, variances, counts, options.key, bounds.tolist(), minimize)
+        if name not in self._fitted or self._fitted[name][0] != key:
             indices += [point.trial_index for point in points]
             X = method.model_points(problem, rows, indices)
             if method.traits.sees_time:
                 bounds = torch.cat([bounds, bounds.new_tensor([[0.0], [1.0]])], dim=-1)
             Y = X.new_tensor(values)
-            if metric is None and method.winsorize:
-                Y = winsorized(Y, problem.minimize, method.traits.winsorize_iqr)
-            scale = options.scale_of(Y, metric is None and problem.minimize)
+            if is_objective and method.winsorize:
+                Y = winsorized(Y, minimize, method.traits.winsorize_iqr)
+            scale = options.scale_of(Y, minimize)
             Yvar = None if variances is None else X.new_tensor(variances) / scale.unit**2
             with reproducible(method.seed):
                 if Yvar is not None and method.traits.repeats is None:
                     Yvar = smoothed_variances(X, Yvar, X.new_tensor(counts), bounds)
                 options = options.within(problem.space).on(scale)
                 made = options.fitted(X, scale.to_model(Y), bounds, Yvar)
-            self._fitted[metric] = key, scale, made
-        return self._fitted[metric][1:]
+            self._fitted[name] = key, scale, made
+        return self._fitted[name][1:]
 
+
+def _directions(problem: Problem) -> dict[str, bool]:
+    """Return for each objective, by name, whether it is minimized."""
+    return {
+        problem.objective: problem.minimize,
+        **{each.metric: each.minimize for each in problem.objectives},
+    }
+
+
+_ROLES = {True: ", which is an objective", False: ", which has bounds"}
 
 _NOT_TRIED = frozenset({"FAILED", "ABANDONED"})
 

@@ -26,6 +26,7 @@ from torch import Tensor
 from ax_costaware.acquisition.feasibility import Feasibility, OutcomeConstraint
 from ax_costaware.acquisition.optimize import Optimum
 from ax_costaware.core.history import PastTrial
+from ax_costaware.core.objectives import Objective
 from ax_costaware.exceptions import unavailable
 from ax_costaware.models.fantasies import fantasized
 from ax_costaware.models.outcome_scale import OutcomeScale
@@ -115,6 +116,12 @@ class Problem:
     objective: str = "objective"
     """Name of the objective."""
 
+    objectives: tuple[Objective, ...] = ()
+    """All objectives if there are several, the first of which is ``objective``; none for one."""
+
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """Weights of objectives by name, for a recommendation; none for equal weights."""
+
     metrics: frozenset[str] = frozenset()
     """Names of all metrics of the experiment."""
 
@@ -137,6 +144,9 @@ class Problem:
     find_scale: Callable[[], OutcomeScale] = unavailable
     """Function that returns the scale of the outcomes."""
 
+    prepare: Callable[[Problem], Problem] = unavailable
+    """Function that gives a changed problem its model and optimizer, see ``Loop.prepared``."""
+
     maximize: Maximize = unavailable
     """Optimizer of acquisition functions."""
 
@@ -146,9 +156,17 @@ class Problem:
     @cached_property
     def model(self) -> Model:
         """Fitted model, with ``known`` trials fantasized at the posterior mean."""
+        return self._with_known(self.fit)
+
+    @cached_property
+    def models(self) -> list[Model]:
+        """Model of each objective, as ``model``; none for a single objective."""
+        return [self._with_known(each.fit) for each in self.objectives]
+
+    def _with_known(self, fit: Callable[[], Model]) -> Model:
         # The first access may be inside torch.no_grad, where no model can be fitted.
         with torch.enable_grad():
-            model = self.fit()
+            model = fit()
         if not self.known:
             return model
         points = self.space.encode([o.parameters for o in self.known])
@@ -223,6 +241,8 @@ class Problem:
     @property
     def goal(self) -> str:
         """Maximized quantity, in Ax's notation: ``"-loss"`` to minimize ``"loss"``."""
+        if self.objectives:
+            return ", ".join(map(str, self.objectives))
         return f"{'-' if self.minimize else ''}{self.objective}"
 
     @property
@@ -232,9 +252,14 @@ class Problem:
 
     @property
     def measured(self) -> list[PastTrial]:
-        """Observed trials with a value of every constrained outcome."""
+        """Observed trials with a value of every objective and constrained outcome."""
+        return [trial for trial in self.observed if self.learned <= trial.metrics.keys()]
+
+    @cached_property
+    def learned(self) -> set[str]:
+        """Metrics with a model of their own, besides ``objective``."""
         bounded = {constraint.metric for constraint in self.constraints}
-        return [trial for trial in self.observed if bounded <= trial.metrics.keys()]
+        return bounded | {each.metric for each in self.objectives[1:]}
 
     @cached_property
     def failed(self) -> list[PastTrial]:
@@ -420,6 +445,12 @@ class Best:
 
     feasibility: float | None = None
     """Probability that all outcome constraints hold; None without constraints."""
+
+    means: Mapping[str, float] = field(default_factory=dict)
+    """Posterior mean of each objective by name, if there are several; ``mean`` is the first."""
+
+    standard_deviations: Mapping[str, float] = field(default_factory=dict)
+    """Posterior standard deviation of each, if there are several."""
 
 
 def feasibility_text(probability: float | None) -> str:

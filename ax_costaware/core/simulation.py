@@ -30,6 +30,7 @@ from ax_costaware.core.history import PastTrial
 from ax_costaware.core.loop import Loop
 from ax_costaware.core.method import Method
 from ax_costaware.core.model import FixedHyperparameters, ModelOptions
+from ax_costaware.core.objectives import Objective
 from ax_costaware.core.problem import Best, Decision, Pending, Problem, Stop
 from ax_costaware.core.repeats import (
     mean_and_error,
@@ -96,6 +97,10 @@ class Simulation:
     constraints: Sequence[OutcomeConstraint] = ()
     """Outcome constraints, which have the method's own model."""
 
+    objectives: Sequence[Objective] = ()
+    """The objectives, if there are several. The first is the value of an ``Outcome``, the others
+    are among its metrics; ``minimize`` is not used then."""
+
     def __post_init__(self) -> None:
         instance_of(self.method, "method", Method, "a method such as CostAware(...), no strategy")
         instance_of(self.space, "space", Space, "one that Space.of makes")
@@ -104,10 +109,16 @@ class Simulation:
             "FixedHyperparameters, or None",
         )
         instance_of(self.hyperparameters, "hyperparameters", kinds, expected)
-        for name, kind in (("trials", PastTrial), ("constraints", OutcomeConstraint)):
+        for name, kind in (
+            ("trials", PastTrial),
+            ("constraints", OutcomeConstraint),
+            ("objectives", Objective),
+        ):
             for item in sequence_of(getattr(self, name), name, f"a list of {kind.__name__}"):
                 instance_of(item, name, kind, f"a list of {kind.__name__}")
-        self.trials = list(self.trials)
+        self.trials, self.objectives = list(self.trials), tuple(self.objectives)
+        if len(self.objectives) == 1:
+            raise InputError(f"objectives={self.objectives}: expected several, or none.")
         for index, trial in enumerate(self.trials):
             if trial.index != index:
                 raise InputError(f"trials[{index}] has the index {trial.index}: expected {index}.")
@@ -128,16 +139,24 @@ class Simulation:
         self._loop = Loop(self.method, self.hyperparameters)
         self._loop.check(self.problem())
 
-    def problem(self, fixed: Row | None = None) -> Problem:
+    @property
+    def _objective(self) -> str:
+        return self.objectives[0].metric if self.objectives else "objective"
+
+    def problem(
+        self, fixed: Row | None = None, weights: Mapping[str, float] | None = None
+    ) -> Problem:
         """Return the inputs of the next decision.
 
         Args:
             fixed: Values of parameters to fix, by name; None for none.
+            weights: Weights of several objectives, for a recommendation; None for equal ones.
 
         Raises:
             InputError: If ``fixed`` has an unknown name or an invalid value.
         """
         fixed, bounded = dict(fixed or {}), [bound.metric for bound in self.constraints]
+        names = [each.metric for each in self.objectives] or [self._objective]
         check_fixed(fixed, self.space.parameters, self.space.order)
         return self._loop.prepared(
             Problem(
@@ -149,8 +168,11 @@ class Simulation:
                     if trial.is_live
                 ),
                 fixed=fixed,
-                minimize=self.minimize,
-                metrics=frozenset({"objective", *self.method.reads, *bounded}),
+                minimize=self.objectives[0].minimize if self.objectives else self.minimize,
+                objective=self._objective,
+                objectives=tuple(self.objectives),
+                weights=dict(weights or {}),
+                metrics=frozenset({*names, *self.method.reads, *bounded}),
                 constraints=tuple(self.constraints),
             )
         )
@@ -235,9 +257,9 @@ class Simulation:
             },
             reported_cost=outcome.cost,
             metrics=measured,
-            errors={} if error is None else {"objective": error},
-            num_repeats={} if count is None else {"objective": count},
-            curves={"objective": {s: (y, None) for s, y in (outcome.curve or {}).items()}},
+            errors={} if error is None else {self._objective: error},
+            num_repeats={} if count is None else {self._objective: count},
+            curves={self._objective: {s: (y, None) for s, y in (outcome.curve or {}).items()}},
             record=record_of(self.method, self.problem(), decision)
             if index is None
             else self.trials[index].record,
@@ -253,9 +275,21 @@ class Simulation:
         Raises:
             InputError: If no trial has an outcome.
         """
-        if not self.problem().observed:
+        return self.recommendations()[0]
+
+    def recommendations(self, weights: Mapping[str, float] | None = None) -> list[Best]:
+        """Return what to deploy, best first; with several objectives the front.
+
+        Args:
+            weights: Weights of the objectives by name; None for equal ones.
+
+        Raises:
+            InputError: If no trial has an outcome, or the weights do not fit.
+        """
+        problem = self.problem(weights=weights)
+        if not problem.observed:
             raise InputError("no trial has an outcome yet: expected one to recommend from.")
-        return self._loop.recommend(self.problem())[0]
+        return self._loop.recommend(problem)
 
     @property
     def ledger(self) -> tuple[LedgerEntry, ...]:
@@ -288,6 +322,7 @@ def simulate(
     minimize: bool = False,
     hyperparameters: FixedHyperparameters | ModelOptions | None = None,
     constraints: Sequence[OutcomeConstraint] = (),
+    objectives: Sequence[Objective] = (),
 ) -> Simulation:
     """Run a method on a function until it stops.
 
@@ -299,6 +334,7 @@ def simulate(
         minimize: True if smaller values of the objective are better.
         hyperparameters: Model of the objective; None for the method's own.
         constraints: Outcome constraints, whose metrics ``run`` returns.
+        objectives: The objectives, if there are several, see ``Simulation``.
 
     Returns:
         The simulation with its trials, which can be continued.
@@ -307,7 +343,9 @@ def simulate(
         InputError: If ``num_trials`` is not an integer >= 0, or as in ``Simulation``.
     """
     most = integer_at_least(num_trials, 0, "num_trials")
-    simulation = Simulation(method, space, minimize, hyperparameters, constraints=constraints)
+    simulation = Simulation(
+        method, space, minimize, hyperparameters, constraints=constraints, objectives=objectives
+    )
     for _ in range(most):
         decision = simulation.ask()
         if isinstance(decision, Stop):

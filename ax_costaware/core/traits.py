@@ -43,6 +43,9 @@ class Traits:
     refuses_constraints: str | None = "it does not look at other outcomes"
     """Reason why outcome constraints are refused, or None if they are supported."""
 
+    refuses_objectives: str | None = "it compares the values of one"
+    """Reason why several objectives are refused, or None if they are supported."""
+
     should_stop_unsupported: str | None = None
     """Reason why ``should_stop`` does not apply, or None."""
 

@@ -26,6 +26,8 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods.costs import check_cost, named_cost
 from ax_costaware.models.log_normal_cost import CostKind, LogNormalCostModel
 
+_AN = {False: "the", True: "an"}
+
 COST_MODELS: tuple[str, ...] = get_args(CostKind)
 """Values of ``cost_model``: a GP on the log of the cost, a linear model of it, or their sum."""
 
@@ -74,10 +76,10 @@ class CostedMethod(Method):
     def check(self, problem: Problem) -> None:
         """Refuse a cost that does not fit the experiment, and missing reports of a cost."""
         costs = self.trial_costs
-        if costs.metric == problem.objective:
+        if costs.metric in {problem.objective, *(each.metric for each in problem.objectives)}:
             raise InputError(
-                f"cost={self.cost!r} is the objective: expected another metric, in which the cost "
-                "of each trial is reported."
+                f"cost={self.cost!r} is {_AN[bool(problem.objectives)]} objective: expected "
+                "another metric, in which the cost of each trial is reported."
             )
         if costs.metric is not None:
             check_reported_costs(self, problem)

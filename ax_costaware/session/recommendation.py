@@ -12,7 +12,7 @@ Equation 1). With outcome constraints only points that are likely to be feasible
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ax.core.observation import ObservationFeatures
 from ax.core.types import TParamValue
@@ -54,13 +54,20 @@ class Recommendation:
     """Alternatives, best first. With control sets: the optimum of every other control set. Without:
     the other evaluated points, feasible ones first. With fidelities: the other inputs at the
     target. With costly feedback or indirect queries: the other local optima of the posterior
-    mean."""
+    mean. With several objectives: the other points of the front."""
 
     feasibility: float | None = None
     """Probability that all outcome constraints hold; None without constraints."""
 
     trial_index: int | None = None
     """Trial that evaluated the point; None if no trial did."""
+
+    expected_values: Mapping[str, float] = field(default_factory=dict)
+    """Posterior mean of each objective by name, if there are several; ``expected_value`` is the
+    first."""
+
+    standard_deviations: Mapping[str, float] = field(default_factory=dict)
+    """Posterior standard deviation of each, if there are several."""
 
     def __str__(self) -> str:
         shown = self.alternatives[:_ALTERNATIVES_SHOWN]
@@ -75,6 +82,7 @@ def recommend(
     client: SessionClient,
     max_cost: float | None = None,
     fixed_parameters: Mapping[str, TParamValue] | None = None,
+    weights: Mapping[str, float] | None = None,
 ) -> Recommendation:
     """Return what to deploy under the current model, with alternatives.
 
@@ -90,18 +98,25 @@ def recommend(
             for none. The deployed point has them. With control sets, a parameter that some control
             set controls is set; for any other the expectation is conditional on its value. With
             averages they are parameters of the points, not of the queries.
+        weights: Weights of several objectives by name, >= 0, such as ``{"accuracy": 3, "energy":
+            1}``. The first point of the front is the nearest to the best values of all objectives,
+            by the weighted Chebyshev distance relative to the range of the front. None: equal
+            weights.
 
     Raises:
         UserInputError: If no trial has been completed with data yet, or a trial lacks a metric that
             its outcome is learned with; if the strategy is not one of this package; if ``max_cost``
             is not a finite number > 0, or below the cost of every deployable point; or if
             ``fixed_parameters`` has an unknown name, a value that does not fit, a fidelity other
-            than the target, or names that no single control set controls.
+            than the target, or names that no single control set controls; or if ``weights`` do not
+            fit the objectives.
     """
     session = open_session(client)
     expected = "a mapping from the names of parameters to their values, or None"
     instance_of(fixed_parameters, "fixed_parameters", Mapping | None, expected)
     limit = positive_number_or_none(max_cost, "max_cost")
+    expected = "a mapping from the names of objectives to numbers, or None"
+    instance_of(weights, "weights", Mapping | None, expected)
     node, given = node_of(session.strategy), dict(fixed_parameters or {})
     latent = node.method.traits.latent
     if latent:
@@ -123,8 +138,12 @@ def recommend(
             expected_cost=best.expected_cost,
             feasibility=best.feasibility,
             trial_index=best.trial_index,
+            expected_values=dict(best.means),
+            standard_deviations=dict(best.standard_deviations),
         )
-        for best in node.loop.recommend(replace(problem, deployed_at=given if latent else {}))
+        for best in node.loop.recommend(
+            replace(problem, deployed_at=given if latent else {}, weights=dict(weights or {}))
+        )
     ]
     if limit is not None:
         costs = [found.expected_cost for found in ranked if found.expected_cost is not None]
@@ -140,9 +159,16 @@ def recommend(
 def _describe(recommendation: Recommendation) -> str:
     cost = recommendation.expected_cost
     shown = "" if cost is None else f" {display_cost(recommendation.control_set, cost)}"
-    return (
-        f"{display_values(recommendation.parameters)}{shown}: expected value "
-        f"{display_number(recommendation.expected_value)}, standard deviation "
+    value = (
+        f"expected value {display_number(recommendation.expected_value)}, standard deviation "
         f"{display_number(recommendation.standard_deviation)}"
+    )
+    if values := recommendation.expected_values:
+        deviations = map(display_number, recommendation.standard_deviations.values())
+        pairs = zip(values.items(), deviations, strict=True)
+        shown = ", ".join(f"{name} {display_number(x)} ± {sd}" for (name, x), sd in pairs)
+        value = f"expected values {shown}"
+    return (
+        f"{display_values(recommendation.parameters)}{shown}: {value}"
         f"{feasibility_text(recommendation.feasibility)}"
     )

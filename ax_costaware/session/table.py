@@ -145,7 +145,8 @@ class _Table:
         self.fixed = {p.name: p.value for p in parameters if isinstance(p, FixedParameter)}
         self.read = [m for m in method.reads if m != method.trial_costs.metric]
         self.first = max(experiment.trials, default=-1) + 1
-        due = [problem.objective, *self.read]
+        further = [one.metric for one in problem.objectives[1:]]
+        self.due = due = [problem.objective, *further, *self.read]
         if both := [name for name in due if name in {**self.inputs, **self.fixed}]:
             raise UserInputError(
                 f"frame cannot tell the metrics {both} from parameters of the same names: give "
@@ -232,7 +233,7 @@ class _Table:
         found: dict[str, tuple[float, float | None]] = {}
         for metric in self.metrics:
             what, sem = f"{name}, {metric!r}", cells.get(self.errors.get(metric, ""))
-            is_needed = metric in (self.problem.objective, *self.read) and status.is_completed
+            is_needed = metric in self.due and status.is_completed
             is_cost = metric == self.method.trial_costs.metric
             if not (status.is_completed or is_cost or _is_missing(cells[metric])):
                 raise UserInputError(

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from ax.api.configs import RangeParameterConfig
 
 import ax_costaware as ac
-from ax_costaware.core import Decision, Outcome
+from ax_costaware.core import Decision, Objective, Outcome
 from tests.contract.shared import FEW, GIVEN, Contract, Mixed
 
 
@@ -101,6 +101,39 @@ class TestGittinsDecay(Contract):
             surrogate_spec=GIVEN,
             **FEW,
         )
+
+
+class Several(Contract):
+    further = (Objective("waste", minimize=True, threshold=1.5),)
+    threshold = -0.5
+    refuses: ClassVar[dict[str, Any]] = {"should_stop": "several objectives"}
+
+    def metrics(self, inputs: Mapping[str, Any]) -> dict[str, float]:
+        return {"waste": float(inputs["x1"]) ** 2 + 0.5 * float(inputs["x2"])}
+
+
+class TestSeveralObjectives(Several):
+    def strategy(self, unit: float = 1.0) -> Any:
+        cost = ac.SwitchingCost({"x1": 0.1 * unit}, ac.AffineCost({"x2": unit}, fixed=0.5 * unit))
+        return ac.cost_aware_strategy(cost, budget=30 * unit, initial_trials=3, **FEW)
+
+
+class TestRandomWeights(Several):
+    refuses: ClassVar[dict[str, Any]] = {**Several.refuses, "lmbda": "random weight"}
+
+    def strategy(self, unit: float = 1.0) -> Any:
+        cost = ac.AffineCost({"x2": unit}, fixed=0.5 * unit)
+        return ac.cost_aware_strategy(
+            cost, budget=30 * unit, initial_trials=3, acquisition="parego_per_cost", **FEW
+        )
+
+
+class TestCostAsObjective(Contract):
+    refuses: ClassVar[dict[str, Any]] = {"should_stop": "several objectives", "lmbda": "front="}
+
+    def strategy(self, unit: float = 1.0) -> Any:
+        cost = ac.AffineCost({"x2": unit}, fixed=0.5 * unit)
+        return ac.cost_aware_strategy(cost, budget=30 * unit, initial_trials=3, front="cost", **FEW)
 
 
 class TestSwitchingCosts(Mixed):

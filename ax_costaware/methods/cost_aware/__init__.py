@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 from ax_costaware.argument_checks import (
     boolean,
@@ -35,14 +35,20 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods.cost_aware.assessment import assess
 from ax_costaware.methods.cost_aware.repeats import check_repeats, repeats_model
 from ax_costaware.methods.cost_aware.rules import GittinsDecay, GittinsStop, ImprovementPerCostStop
-from ax_costaware.methods.cost_aware.search import EI_PER_COST, GITTINS
+from ax_costaware.methods.cost_aware.search import EI_PER_COST, GITTINS, PAREGO
+from ax_costaware.methods.cost_aware.several import (
+    check_several,
+    decide_on_front,
+    has_several,
+    recommend_front,
+)
 from ax_costaware.methods.priced import PricedMethod, StandardizedPrice
 from ax_costaware.models.log_normal_cost import CostKind
 from ax_costaware.models.matern_gp import MaternGP
 from ax_costaware.space.parameters import Row
 
 ACQUISITIONS = ("log_nei_per_cost", "log_ei_per_cost", "log_ei_cost_cooling")
-"""Values of ``acquisition``."""
+"""Values of ``acquisition`` for any number of objectives."""
 
 KERNELS = ("matern", "squared_exponential")
 """Values of ``kernel``."""
@@ -63,7 +69,7 @@ class CostAware(PricedMethod):
 
     factory: ClassVar[str] = "cost_aware_strategy"
 
-    acquisitions: ClassVar[tuple[str, ...]] = ACQUISITIONS
+    acquisitions: ClassVar[tuple[str, ...]] = (*ACQUISITIONS, PAREGO)
     """Values that ``acquisition`` may have."""
 
     lmbda: float | StandardizedPrice | None = None
@@ -91,7 +97,15 @@ class CostAware(PricedMethod):
     - ``"log_ei_per_cost"``: the same, always over the best posterior mean.
     - ``"log_ei_cost_cooling"``: the same, with an exponent of the cost that is the share of the
       budget that is left.
+    - ``"parego_per_cost"``, for several objectives: expected improvement per unit of cost of a
+      scalarization with random weights.
+
+    With several objectives the improvement is that of the front's hypervolume.
     """
+
+    front: Literal["cost"] | None = None
+    """``"cost"`` for the front of the objective and the cost of a trial, which is then an objective
+    to be minimized; None for the objectives of the experiment."""
 
     initialize_with_center: bool = True
     """The first trial is the center of the search space, as in Ax, if that fits the share of the
@@ -122,6 +136,7 @@ class CostAware(PricedMethod):
         )
         one_of(self.acquisition, "acquisition", self.acquisitions)
         one_of(self.kernel, "kernel", KERNELS)
+        one_of(self.front, "front", (None, "cost"))
         super().__post_init__()
         self._check_stop()
         self._check_repeats()
@@ -135,7 +150,13 @@ class CostAware(PricedMethod):
     def traits(self) -> Traits:
         """The label is the name of the class, and pending trials may be repeated with repeats."""
         name, may_repeat = self.repeats, self.repeats is not None
-        return replace(super().traits, label="CostAware", repeats=name, may_repeat=may_repeat)
+        return replace(
+            super().traits,
+            label="CostAware",
+            repeats=name,
+            may_repeat=may_repeat,
+            refuses_objectives=None,
+        )
 
     @property
     def decay(self) -> GittinsDecay | None:
@@ -221,10 +242,22 @@ class CostAware(PricedMethod):
 
     def decide(self, problem: Problem) -> Decision | Stop:
         """Return the affordable trial of the largest acquisition value, or the reason to stop."""
+        if has_several(self, problem):
+            return decide_on_front(self, problem)
         return assess(self, problem, self.stop_rule).decision_or_stop
 
+    def check(self, problem: Problem) -> None:
+        """Refuse a cost that does not fit, and settings that do not fit several objectives."""
+        super().check(problem)
+        check_several(self, problem)
+
     def recommend(self, problem: Problem) -> list[Best]:
-        """Return distinct inputs, best first: those with several numbers of repeats once."""
+        """Return distinct inputs, best first: with several objectives the front.
+
+        Inputs with several numbers of repeats are returned once.
+        """
+        if has_several(self, problem):
+            return recommend_front(self, problem)
         name, found = self.repeats, super().recommend(problem)
         inputs = [{**best.parameters, str(name): None} for best in found]
         return [best for i, best in enumerate(found) if inputs[i] not in inputs[:i]]

@@ -168,7 +168,7 @@ def assess(method: CostAware, problem: Problem, rule: StopRule | None) -> Assess
             if method.acquisition == GITTINS:
                 criterion = search.index(price)
             else:
-                criterion = search.improvement(best_f, _cost_exponent(method, state))
+                criterion = search.improvement(best_f, cost_exponent(method, state))
             found = search.maximize_affordable(criterion)
         by_improvement = isinstance(rule, ImprovementPerCostStop)
         index_at = partial(
@@ -225,7 +225,7 @@ def _towards_feasible(search: Search[CostAware], assessment: Assessment) -> Asse
     )
 
 
-def _cost_exponent(method: CostAware, state: BudgetState) -> float:
+def cost_exponent(method: CostAware, state: BudgetState) -> float:
     """Return the exponent of the cost: the share of the budget that is left, if it cools."""
     if method.acquisition != "log_ei_cost_cooling":
         return 1.0

@@ -46,6 +46,9 @@ Priced = TypeVar("Priced", bound=PricedMethod)
 GITTINS = "gittins"
 """The acquisition function of ``Gittins``: the index."""
 
+PAREGO = "parego_per_cost"
+"""Acquisition function of several objectives: EI per cost with a random weight of them."""
+
 EI_PER_COST = ("log_ei_per_cost", "log_nei_per_cost")
 """Acquisition functions that are an improvement per unit of cost."""
 
@@ -227,12 +230,15 @@ class Search(Generic[Priced]):
         acquisition = self._noisy_improvement()
         found = self.maximize_affordable(acquisition)
         if not is_noisy and found is not None and self._is_repeat(found.point):
-            # Noisy EI is zero everywhere, to rounding: choose an untried affordable point.
-            new = self.starts[~self._is_repeat(self.starts)]
-            if (limit := self.budget_state.limit) is not None:
-                new = new[self.costs(new) <= limit]
-            found = self._best_among(None, new, acquisition) if len(new) else found
+            found = self.best_untried(acquisition) or found  # noisy EI is zero, to rounding
         return acquisition, found
+
+    def best_untried(self, acquisition: AcquisitionFunction) -> Optimum[float] | None:
+        """Return the best affordable start that repeats no trial; None if there is none."""
+        new = self.starts[~self._is_repeat(self.starts)]
+        if (limit := self.budget_state.limit) is not None:
+            new = new[self.costs(new) <= limit]
+        return self._best_among(None, new, acquisition) if len(new) else None
 
     def repeats_exactly(self, point: Tensor) -> bool:
         """True if a point, ``d``, nearly repeats a trial, and outcomes have no noise."""
