@@ -193,10 +193,11 @@ class CostAware(PricedMethod):
         return self.repeats is not None or self.confirm is not None
 
     def check(self, problem: Problem) -> None:
-        """Refuse a parameter that cannot count repeats, and what any priced method refuses."""
+        """Refuse parameters that cannot count repeats, and settings for other objectives."""
         if self.repeats is not None:
             check_repeats(self.repeats, problem)
         super().check(problem)
+        check_several(self, problem)
 
     def model(
         self, given: GivenModel = None, problem: Problem | None = None, metric: str | None = None
@@ -245,11 +246,6 @@ class CostAware(PricedMethod):
         if has_several(self, problem):
             return decide_on_front(self, problem)
         return assess(self, problem, self.stop_rule).decision_or_stop
-
-    def check(self, problem: Problem) -> None:
-        """Refuse a cost that does not fit, and settings that do not fit several objectives."""
-        super().check(problem)
-        check_several(self, problem)
 
     def recommend(self, problem: Problem) -> list[Best]:
         """Return distinct inputs, best first: with several objectives the front.
