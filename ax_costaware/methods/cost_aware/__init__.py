@@ -104,8 +104,8 @@ class CostAware(PricedMethod):
     """
 
     front: Literal["cost"] | None = None
-    """``"cost"`` for the front of the objective and the cost of a trial, which is then an objective
-    to be minimized; None for the objectives of the experiment."""
+    """Additional objective: ``"cost"`` for the cost of a trial, which is minimized. None: the
+    objectives are those of the experiment."""
 
     initialize_with_center: bool = True
     """The first trial is the center of the search space, as in Ax, if that fits the share of the
