@@ -285,17 +285,6 @@ def test_until_something_is_feasible_the_likeliest_per_cost_is_next() -> None:
     )
 
 
-def test_what_failed_does_not_count_as_feasible() -> None:
-    """Else the likeliest point would be tried for ever."""
-    simulation = nothing_feasible(lmbda=0.1)
-    rows = []
-    for _ in range(3):
-        decision = simulation.ask()
-        rows.append(decision.parameters)
-        simulation.tell(decision, Outcome(failed=True))
-    assert float(torch.pdist(SQUARE.encode(rows)).min()) > 0.05
-
-
 def test_the_stopping_rule_is_of_feasible_trials() -> None:
     """At a price at which the best feasible point is just not worth it."""
     problem = ran(GITTINS).problem()

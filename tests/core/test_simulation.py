@@ -286,76 +286,6 @@ def test_a_trial_that_went_wrong_does_not_set_the_scale(name: str, minimize: boo
     assert not Simulation(given, case.space, hyperparameters=case.model).method.winsorize
 
 
-EVERY_KIND = (
-    Range("x", 0.01, 1.0, log_scale=True),
-    Range("n", 1, 4, is_integer=True),
-    Choice("soil", ("sand", "clay", "peat")),
-    Choice("lamp", (1, 5, 20), is_ordered=True),
-    Fixed("site", "here"),
-)
-
-
-@pytest.mark.parametrize(
-    ("names", "sums"),
-    [
-        (["x", "n", "soil", "lamp", "site"], []),
-        (["x", "n", "lamp"], []),
-        (["n", "soil", "site"], []),
-        (["x", "n", "soil"], [({"x": 2.0, "n": 1.0}, 3.5)]),
-        (["x", "n"], [({"x": 2.0, "n": 1.0}, 3.5)]),
-    ],
-    ids=["all", "no blocks", "finite", "blocks and a sum", "integers and a sum"],
-)
-def test_spaces_of_all_kinds(names: list[str], sums: Any) -> None:
-    """Every trial is valid, meets the constraints, and costs what its values say."""
-    # On a log scale Ax takes no sums either.
-    parameters = [p for p in EVERY_KIND if p.name in names]
-    if sums:
-        parameters = [Range("x", 0.01, 1.0) if p.name == "x" else p for p in parameters]
-    space = Space.of(parameters, sums)
-
-    def run(row: Any, measure: bool) -> Outcome:
-        value = -((row["n"] - 2) ** 2) - (row.get("x", 0.5) - 0.5) ** 2
-        return Outcome(float(value - (row.get("soil") == "peat")))
-
-    cost = AffineCost({"n": 1.0}, fixed=1.0)
-    method = CostAware(cost, budget=60.0, stop=False, initial_trials=4, **FAST)
-    model = FixedHyperparameters(0.5)
-    simulation = simulate(method, space, run, 8, hyperparameters=model)
-    assert len(simulation.trials) == 8
-    for trial in simulation.trials:
-        assert list(trial.parameters) == [p.name for p in parameters]
-        (back,) = space.decode(space.encode([trial.parameters]))
-        assert back == pytest.approx(trial.parameters)
-        assert space.meets(trial.parameters)
-        assert trial.record["expected_cost"] == 1.0 + trial.parameters["n"]  # type: ignore[operator]
-    if names == ["n", "soil", "site"]:
-        chosen = [tuple(trial.parameters.values()) for trial in simulation.trials]
-        assert len(set(chosen)) == 8, "no point is tried twice while there are others"
-
-
-@pytest.mark.parametrize("law", [False, True], ids=["points", "averages"])
-def test_what_the_budget_does_not_pay_for_is_passed_over(law: bool) -> None:
-    """The initial trials that are left are different ones, also where a design may repeat."""
-    cost = AffineCost({"x1": 100.0}, fixed=1.0)
-    method: Method = CostAware(cost, budget=160.0, initial_trials=6, **FAST)
-    if law:
-        case = CASES["indirect queries"]
-        method = replace(case.method, cost=cost, budget=160.0, initial_trials=6)  # type: ignore[call-arg, type-var]
-    space = CASES["indirect queries"].space
-    simulation = Simulation(method, space, hyperparameters=None if law else MODEL)
-    rows = []
-    for _ in range(6):
-        decision = simulation.ask()
-        if isinstance(decision, Stop):
-            break
-        rows.append(tuple(decision.parameters.values()))
-        simulation.tell(decision, measured(decision.parameters, True))
-    assert len(rows) == len(set(rows)) >= 3
-    design = simulate(CostAware(1.0, initial_trials=6), space, measured, 6).trials
-    assert rows != [tuple(trial.parameters.values()) for trial in design[: len(rows)]]
-
-
 def test_a_design_of_more_trials_than_there_are_points() -> None:
     """A run of points, which are not tried twice, ends; queries may be asked again."""
     space = Space.of([Choice("soil", ("sand", "clay", "peat"))])
@@ -643,3 +573,32 @@ def test_the_cost_of_a_subclass_that_is_none_is_refused_before_a_trial() -> None
     method = HeatedGittins(1.0, heat=-1.0)
     with pytest.raises(InputError, match=r"HeatedGittins\.cost_at\(.*=0\.0"):
         simulate(method, SQUARE, measured, 1)
+
+
+def test_times_that_are_reported() -> None:
+    method = CostlyFeedback(time="hour", forgetting=0.05, initial_trials=3, **FAST)
+    simulation = Simulation(method, SQUARE, hyperparameters=MODEL)
+    for index in range(5):
+        decision = simulation.ask()
+        assert isinstance(decision, Decision)
+        outcome = measured(decision.parameters, True)._replace(metrics={"hour": 10.0 + index})
+        simulation.tell(decision, outcome)
+    times = method.times(simulation.trials)
+    assert [times[index] for index in range(5)] == [10, 11, 12, 13, 14]
+
+
+def test_what_cannot_be_paid() -> None:
+    """It is passed over in the design, which then ends; a cap below all costs is refused."""
+    method = CostAware(AffineCost({"x1": 100.0}, fixed=1.0), budget=160.0, initial_trials=6)
+    simulation, rows = Simulation(method, SQUARE, hyperparameters=MODEL), []
+    while isinstance(decision := simulation.ask(), Decision):
+        rows.append(tuple(decision.parameters.values()))
+        simulation.tell(decision, measured(decision.parameters, True))
+        if len(rows) == 6:
+            break
+    assert len(rows) == len(set(rows)) >= 3
+    stop = simulate(CostAware(1.0, budget=2.5, initial_trials=6), SQUARE, measured, 6).ask()
+    assert isinstance(stop, Stop)
+    assert "initial design is not finished" in stop.reason
+    with pytest.raises(InputError, match=r"max_trial_cost=0\.9"):
+        Simulation(replace(method, max_trial_cost=0.9), SQUARE).ask()

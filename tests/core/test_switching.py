@@ -191,18 +191,6 @@ def test_an_expensive_oven_is_kept(base: Any, acquisition: str) -> None:
     assert len({trial.parameters["oven"] for trial in ignored.trials}) == 5
 
 
-def test_a_budget_pays_for_switching_costs() -> None:
-    """The design keeps settings where its share pays for no others; no trial is beyond the end."""
-    simulation = run(gittins(budget=12.0, initial_trials=4, initial_share=0.6), 12)
-    entries = simulation.ledger
-    assert len(entries) < 12
-    assert sum(entry.charged for entry in entries) <= 12.0
-    assert sum(entry.charged for entry in entries[:4]) <= 0.6 * 12.0
-    points = [trial.parameters for trial in simulation.trials[:4]]
-    assert all(point not in points[:i] for i, point in enumerate(points))
-    assert gittins(budget=24.0).trial_costs.num_payable(Problem(SPACE), initial=True) == 3
-
-
 @pytest.mark.usefixtures("full_searches")
 def test_learned_costs_are_learned_without_switching_costs() -> None:
     """A report is of the whole trial; what is no more than its switching cost is left out."""
@@ -235,3 +223,15 @@ def test_learned_costs_are_learned_without_switching_costs() -> None:
 def test_what_does_not_fit_is_refused(changes: Any, base: Any, name: str) -> None:
     with pytest.raises(InputError, match=name):
         Simulation(CostAware(SwitchingCost(changes, base)), SPACE)
+
+
+def test_a_budget_pays_for_switching_costs() -> None:
+    """The design keeps settings where its share pays for no others; no trial is beyond the end."""
+    simulation = run(gittins(budget=12.0, initial_trials=4, initial_share=0.6), 12)
+    entries = simulation.ledger
+    assert len(entries) < 12
+    assert sum(entry.charged for entry in entries) <= 12.0
+    assert sum(entry.charged for entry in entries[:4]) <= 0.6 * 12.0
+    points = [trial.parameters for trial in simulation.trials[:4]]
+    assert all(point not in points[:i] for i, point in enumerate(points))
+    assert gittins(budget=24.0).trial_costs.num_payable(Problem(SPACE), initial=True) == 3

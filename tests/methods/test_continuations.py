@@ -181,17 +181,6 @@ def test_a_trial_is_charged_for_as_far_as_it_came() -> None:
     assert entry.charged == pytest.approx(14.0)
 
 
-def test_going_on_is_never_paid_for() -> None:
-    """Where a declared cost falls with the fidelity, what is new was charged less than nothing."""
-    method = replace(RESUMES, cost=AffineCost({"epochs": -0.05}, fixed=10.0))
-    simulation = Simulation(method, SPACE)
-    first, more = ({**ROWS[0], "epochs": epochs} for epochs in (20, 60))
-    simulation.tell(Decision(first, "given"), curve(first))
-    going_on = Decision(more, "", expected_cost=9e-6, extra={"resumes_trial": 0})
-    simulation.tell(going_on, curve(more)._replace(realized={"epochs": 60}))
-    assert [entry.charged for entry in simulation.ledger] == pytest.approx([9.0, 9e-6])
-
-
 def test_the_cost_of_whole_runs_is_learned() -> None:
     method = replace(RESUMES, cost="seconds")
     simulation = Simulation(method, SPACE)

@@ -112,21 +112,6 @@ def test_gradients_of_value_objects(cost: Any, points: Tensor) -> None:
     assert torch.autograd.gradcheck(log_cost, (inner,), atol=1e-5)
 
 
-def test_a_sum_is_its_terms_added_up(points: Tensor) -> None:
-    """Each as it is searched by itself, so that a table is linear in the weights of its choice."""
-    inner = 0.5 * points[:8] + 0.5 * points[8:16]
-    prices = TableCost("soil", {"clay": 0.5, "sand": 2.0, "peat": 4.0})
-    terms = [prices, AffineCost({"days": 0.5, "rate": 10.0}), ConstantCost(0.25)]
-    expected = torch.stack([cost_of_points(term)(inner) for term in terms]).sum(dim=0)
-    assert torch.allclose(cost_of_points(sum(terms))(inner), expected, rtol=1e-12)
-    # At zero, the bound of an affine term, the slope is not lost.
-    space = Space.of([Range("dose", 0.0, 1.0), SPACE.parameters["soil"]])
-    X = space.encode([{"dose": 0.0, "soil": "clay"}]).requires_grad_()
-    cost_of_points(AffineCost({"dose": 2.0}) + prices, space)(X).sum().backward()
-    assert X.grad is not None
-    assert float(X.grad[0, 0]) == 2.0
-
-
 def test_gradient_of_a_function_stays_within_the_bounds(points: Tensor) -> None:
     """Differences in the smooth columns, backwards at a bound; none in the others."""
     seen: list[float] = []

@@ -241,19 +241,6 @@ def test_a_skipped_measurement_needs_no_learned_cost() -> None:
     assert "learns costs, from the metric 'seconds'" in trial.record["attempts"][-1]["error"]
 
 
-@pytest.mark.parametrize("attached", [False, True])
-def test_the_latest_strategy_says_whether_costs_are_learned(attached: bool) -> None:
-    """The trials of the one before had theirs."""
-    records = {0: {"cost_metric": "seconds"}, 1: {"phase": "rule"}}
-    client = make_client(Bench(), CostMetric("seconds"), records=records)
-    for _ in records:
-        client.get_next_trials(max_trials=1)
-    if attached:
-        client.attach_trial(client._experiment.trials[0].arms[0].parameters)
-    trials = client._experiment.trials
-    assert [terms_of(trials[i]).cost_metric for i in (0, max(trials))] == ["seconds", None]
-
-
 def test_a_trial_without_an_attempt_is_started() -> None:
     runner = Bench()
     client = make_client(runner)

@@ -16,7 +16,6 @@ from ax_costaware import (
     AffineCost,
     ControlSet,
     Discrete,
-    FiniteConditional,
     GaussianConditional,
     GaussianCopula,
     JointEmpirical,
@@ -108,14 +107,6 @@ def test_an_indirect_query_is_answered_by_an_average() -> None:
     (result,) = simulate(runner, 1, dial=1.5)
     assert result.raw_data == pytest.approx(3.0**2 + 0.25)
     assert result.realized is None
-
-
-@pytest.mark.parametrize("queries", [(20, 10), ("b", "a"), (1, 0)])
-def test_a_query_of_finitely_many_is_known_by_its_value(queries: Any) -> None:
-    law = FiniteConditional([[0.8, 0.2], [0.3, 0.7]], points=[[0.0], [1.0]], queries=queries)
-    runner = SimulationRunner(lambda x: x["depth"], conditional=law, targets=["depth"])
-    found = [simulate(runner, 1, provider=query)[0].raw_data for query in queries]
-    assert found == pytest.approx([0.2, 0.7])
 
 
 def test_noise_is_added_to_each_outcome() -> None:

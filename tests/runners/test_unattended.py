@@ -9,19 +9,10 @@ from typing import Any
 import pandas as pd
 import pytest
 from ax.api.client import Client
-from ax.api.configs import RangeParameterConfig
 from ax.orchestration.orchestrator import FailureRateExceededError
 
-from ax_costaware import (
-    complete_trial,
-    control_set_parameter,
-    control_set_strategy,
-    query,
-    recommend,
-    spending,
-)
+from ax_costaware import complete_trial, query, recommend, spending
 from ax_costaware.ax_bridge.records import decision_record
-from ax_costaware.core.traits import CONTROL_SET
 from ax_costaware.costs.control_set import ControlSet
 from ax_costaware.methods.costly_feedback.rules import BernoulliRule
 from ax_costaware.metrics import CostMetric, ReportedMetric
@@ -182,29 +173,3 @@ def test_what_a_diverged_run_cost_is_kept(outcome: Any) -> None:
         orchestrate(client, trials=1)
     assert statuses(client) == ["FAILED"]
     assert [entry.charged for entry in spending(client).entries] == [0.05]
-
-
-@pytest.mark.parametrize("control_set", ["x1+x2", "cheap"])
-def test_trials_that_the_user_attached_are_run(control_set: str) -> None:
-    asked: list[dict[str, Any]] = []
-
-    def run(parameters: dict[str, Any]) -> TrialResult:
-        asked.append(parameters)
-        return rig(parameters)
-
-    client = Client()
-    values = {"x1": 0.25, "x2": 0.5, "x3": 0.75}
-    inputs = [RangeParameterConfig(name, bounds=(0, 1), parameter_type="float") for name in values]
-    client.configure_experiment(name="toy", parameters=[control_set_parameter(NAMED), *inputs])
-    client.configure_optimization(objective="y")
-    client.set_generation_strategy(control_set_strategy(NAMED, toy.MARGINALS, initial_trials=2))
-    client.configure_runner(FunctionRunner(run))
-    client.configure_metrics([ReportedMetric("y")])
-    if control_set == "cheap":
-        orchestrate(client, trials=1)  # of the same control set, whose name says nothing
-        assert asked.pop().keys() == {"x1"}
-    client.attach_trial({**values, CONTROL_SET: control_set})
-    orchestrate(client, trials=1)
-    names = ("x1",) if control_set == "cheap" else ("x1", "x2")
-    assert asked[0] == {name: values[name] for name in names}
-    assert set(statuses(client)) == {"COMPLETED"}

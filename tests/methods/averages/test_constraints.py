@@ -111,34 +111,6 @@ def test_no_feasible_point_of_a_grid_is_better() -> None:
     assert ranked[0].mean >= problem.scale.from_model(float(highest)) - 1e-3
 
 
-def test_what_no_float_tells_from_impossible_is_still_ordered() -> None:
-    simulation = run_of(count=5, upper=-1e4)
-    problem = simulation.problem()
-    ranked = simulation.method.recommend(problem)
-    assert {best.feasibility for best in ranked} == {0.0}
-    assert len(ranked) > 1
-    rows = [[float(str(best.parameters[n])) for n in ("t1", "t2")] for best in ranked]
-    read = ExactPosterior.of(problem.constraints[0].fit()).latent
-    with torch.no_grad():
-        mean, variance = read(torch.tensor(rows).double())
-    z = ((-1e4 - mean) / variance.sqrt()).tolist()
-    assert z == sorted(z, reverse=True)
-
-
-def test_a_bound_that_is_far_leaves_the_recommendation_as_it_is() -> None:
-    free = free_run()
-    bound = Simulation(
-        free.method, free.space, trials=free.trials, constraints=[replace(BOUND, upper=1e3)]
-    )
-    one, other = free.recommend(), bound.recommend()
-    assert other.feasibility == 1.0
-    assert one.feasibility is None
-    assert one.parameters == pytest.approx(other.parameters, abs=1e-3)
-    first, again = free.ask(), bound.ask()
-    assert first.parameters == pytest.approx(again.parameters, abs=1e-6)
-    assert "feasibility" not in first.details["recommendation"]
-
-
 def worths(simulation: Simulation) -> list[float]:
     """What was recorded of the worth of further queries, per unit of their cost."""
     return [t.decision["worth_per_cost"] for t in simulation.trials if t.decision.get("lambda")]

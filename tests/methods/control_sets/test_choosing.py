@@ -69,16 +69,6 @@ def test_decisions_that_are_no_trials_yet_count(asked: Simulation) -> None:
     assert told_by(method.decide(two))["affordable"] == [True, False, False]
 
 
-def test_initial_decisions_may_be_free(asked: Simulation) -> None:
-    """Also those that are no trials yet; otherwise they are paid."""
-    pending = (Pending(None, {**ARM, CONTROL_SET: "x1"}),)
-    problem = replace(asked.problem(), trials=(), pending=pending)
-    charged = asked.method.budget_state(problem, initial=True)
-    assert charged.remaining == pytest.approx(2.9)
-    free = replace(asked.method, charge_initial=False)  # type: ignore[type-var]
-    assert free.budget_state(problem, initial=True).remaining == 3.0
-
-
 def test_fixed_parameters_leave_control_sets_open(asked: Simulation) -> None:
     """Those that control all of them; refused where there is none, or none that can be paid."""
     method, problem = asked.method, asked.problem()

@@ -12,8 +12,7 @@ import torch
 from scipy.stats import norm
 
 from ax_costaware.acquisition.feasibility import OutcomeConstraint
-from ax_costaware.core.decision import next_trial
-from ax_costaware.core.problem import Decision, Pending, reproducible
+from ax_costaware.core.problem import Decision
 from ax_costaware.core.simulation import Outcome, Simulation, simulate
 from ax_costaware.core.traits import CONTROL_SET
 from ax_costaware.exceptions import UnsupportedInputError
@@ -169,25 +168,6 @@ def nothing_feasible(**settings: Any) -> Simulation:
     return ran(5, tight, **settings)
 
 
-def test_what_failed_or_is_pending_does_not_count_as_feasible() -> None:
-    """Else the likeliest query would be tried for ever, and by all trials of a batch."""
-    simulation = nothing_feasible()
-    problem = simulation.problem()
-    made: list[Decision] = []
-    for _ in range(3):
-        pending = tuple(Pending(None, decision.parameters) for decision in made)
-        with reproducible(0):
-            state = replace(problem, pending=pending)
-            decision = next_trial(simulation.method, state, initial=False)
-        assert isinstance(decision, Decision)
-        made.append(decision)
-    rows = SPACE.encode([decision.parameters for decision in made])
-    assert float(torch.pdist(rows).min()) > 0.02
-    simulation.tell(made[0], Outcome(failed=True))
-    after = simulation.ask()
-    assert after.parameters != made[0].parameters
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -238,14 +218,22 @@ def test_rules_do_not_take_a_part_for_worse_where_it_may_be_better() -> None:
     assert np.array_equal(history.contained, [[False, False], [False, False]])
 
 
-@pytest.mark.parametrize("constraints", [(), (FAR,)], ids=["free", "bounded"])
-def test_what_is_deployed_has_what_is_fixed(constraints: tuple[OutcomeConstraint, ...]) -> None:
-    """As parameters that were disabled, where a control set sets them."""
-    method = ControlSets(CONTROL_SETS, MARGINALS, budget=9.0, **FAST)
-    run = Simulation(method, SPACE, hyperparameters=MODEL, constraints=constraints)
-    plant = Heated()
-    for x1 in (0.1, 0.5, 0.9):
-        row = {"control_set": "x1", "x1": x1, "x2": 0.5, "x3": 0.5}
-        run.tell(Decision(row, "given"), plant(row))
-    found = method.recommend(replace(run.problem(), fixed={"x1": 0.75}))
-    assert [best.parameters["x1"] for best in found] == pytest.approx([0.75] * 3)
+@pytest.mark.usefixtures("full_searches")
+def test_until_something_is_feasible_the_likeliest_per_cost_is_next() -> None:
+    simulation = nothing_feasible()
+    problem, method = simulation.problem(), method_of(simulation)
+    decision = simulation.ask()
+    assert isinstance(decision, Decision)
+    assert "No query is feasible with a probability of 0.9 yet" in decision.why
+    chosen, space = decision.extra["control_set"], ControlSetValues(problem, method).space
+    points = torch.cat([SPACE.sobol_points(256, 3), SPACE.encode([decision.parameters])])
+    per_cost = {}
+    for i, control_set in enumerate(method.control_sets):
+        logs = space.log_feasibility(points, [i] * len(points))
+        assert logs is not None
+        chances = logs.exp()
+        per_cost[control_set.name] = float(chances.max()) / float(control_set.cost or 0.0)
+        if control_set.name == chosen:
+            assert decision.details["feasibility"] == pytest.approx(float(chances[-1]), abs=1e-3)
+            assert float(chances[-1]) >= float(chances.max()) - 1e-3
+    assert max(per_cost, key=per_cost.__getitem__) == chosen != "x1"

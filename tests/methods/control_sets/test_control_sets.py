@@ -15,6 +15,7 @@ from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Pending, Problem
 from ax_costaware.core.simulation import Simulation
 from ax_costaware.core.traits import CONTROL_SET
+from ax_costaware.core.trial_costs import NO_LIMIT
 from ax_costaware.costs.control_set import ControlSet
 from ax_costaware.exceptions import InputError
 from ax_costaware.laws.marginals import Uniform
@@ -197,3 +198,14 @@ def test_a_law_of_ones_own_that_is_none_is_refused_at_once(answers: Any, message
     method = ControlSets(CONTROL_SETS, {**MARGINALS, "x2": OwnLaw(**answers)})
     with pytest.raises(InputError, match=rf"marginals\['x2'\].*{message}"):
         Simulation(method, SPACE)
+
+
+def test_a_batch_has_no_limit_without_a_budget_or_a_cost() -> None:
+    """One trial at least: that nothing can be paid is said when a trial is asked for."""
+    method = ControlSets(CONTROL_SETS, MARGINALS)
+    assert method.trial_costs.num_payable(problem_of(method), initial=True) == NO_LIMIT
+    unknown = ControlSets((ControlSet(["x1"]),), {}, budget=5.0, rule=UnknownCosts())
+    assert unknown.trial_costs.num_payable(problem_of(unknown), initial=True) == NO_LIMIT
+    assert (
+        unknown.trial_costs.num_payable(problem_of(unknown, paid([("x1", 5.0)])), initial=True) == 1
+    )

@@ -18,7 +18,7 @@ from ax_costaware.core.traits import CONTROL_SET
 from ax_costaware.costs import AffineCost, ControlSet, Cost, ProductCost, SwitchingCost, TableCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.laws import Uniform
-from ax_costaware.methods import EpsilonSchedule, ExploreThenCommit, UnknownCosts
+from ax_costaware.methods import ExploreThenCommit, UnknownCosts
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.values import ControlSetValues
 from ax_costaware.space.parameters import Choice, Range, Row
@@ -161,26 +161,6 @@ def test_what_is_expected_is_what_is_charged(settings: dict[str, Any]) -> None:
     assert best.expected_cost == method.cost_at(row)
 
 
-@pytest.mark.parametrize("left", [0.55, 1.3])
-@pytest.mark.parametrize("switching_cost", [None, SwitchingCost({"x2": 0.1})], ids=str)
-def test_what_is_left_pays_for_cheaper_values(
-    left: float, switching_cost: SwitchingCost | None
-) -> None:
-    """Where it does not pay for the best ones."""
-    sets = (replace(SETS[2], cost=AffineCost({"x3": -4.0}, fixed=4.5)),)
-    simulation = ran(6, sets=sets, switching_cost=switching_cost)
-    spent = math.fsum(entry.charged for entry in simulation.ledger)
-    method = replace(method_of(simulation), budget=spent + left)
-    later = Simulation(
-        method, simulation.space, hyperparameters=MODEL, trials=list(simulation.trials)
-    )
-    decision = later.ask()
-    if left < 0.6 and switching_cost is not None:
-        return  # cheaper values are there only if nothing is changed
-    assert decision.expected_cost is not None
-    assert 0.5 <= decision.expected_cost <= left * (1 + 1e-9)
-
-
 def test_a_budget_that_pays_for_no_values_ends_the_run() -> None:
     """By the least cost that there is, in the rule's trials and in the initial design."""
     sets = (replace(SETS[2], cost=STEEP),)
@@ -230,24 +210,6 @@ def test_attached_trials_are_charged_by_their_values() -> None:
     beyond = replace(trial, parameters={**arm, "x3": -1.0})
     with pytest.raises(InputError, match=r"trial 0.*control set 'x1\+x2\+x3'.*finite cost > 0"):
         _ = simulation_of(trials=[beyond]).ledger
-
-
-def test_the_epsilon_schedule_compares_costs_at_the_best_values() -> None:
-    """Values are those of the largest bound; the cost there decides between control sets."""
-    simulation = ran(8, rule=EpsilonSchedule.constant(0.0))
-    problem, method = simulation.problem(), method_of(simulation)
-    values, plain = (
-        ControlSetValues(problem, replace(method, control_sets=sets))
-        for sets in (SETS, tuple(replace(s, cost=1.0) for s in SETS))
-    )
-    for (point, value), (other, same) in zip(
-        values.found(range(3)), plain.found(range(3)), strict=True
-    ):
-        assert value == pytest.approx(same, abs=1e-6)
-        assert point.tolist() == pytest.approx(other.tolist(), abs=1e-3)
-    decision = simulation.ask()
-    largest = max(decision.details["values"].values())
-    assert decision.value == pytest.approx(largest)
 
 
 @pytest.mark.parametrize(

@@ -242,3 +242,20 @@ def test_an_input_has_one_law() -> None:
     learned = GaussianCopula({"n": Learned(Uniform(0, 1)), "rate": Uniform(0, 1)}, np.eye(2))
     with pytest.raises(InputError, match=r"Learned marginals, of \['n'\]: a joint law is not"):
         ControlSets(SETS, marginals={}, joint=learned)
+
+
+def test_points_of_what_failed_follow_the_law_of_its_inputs() -> None:
+    """Rows of a sample are sorted: the first of them are a corner of it, far from most trials."""
+    method = make_method()
+    arm = {"x": 0.5, "soil": "peat", "n": 1, "rate": 0.01, "lamp": 5, "wind": 0.5}
+    trials = [
+        PastTrial(i, {**arm, CONTROL_SET: name}, status="FAILED")
+        for i, name in enumerate(("none", "soil"))
+    ]
+    points = method.failed_points(Simulation(method, SPACE, trials=trials).problem())
+    rows = SPACE.decode(points)
+    assert {row["soil"] for row in rows[:8]} == {*SOILS}
+    assert {row["soil"] for row in rows[8:]} == {"peat"}
+    rates = [r for s, r in zip(FRAME["soil"], FRAME["rate"], strict=True) if s == "peat"]
+    found = [float(str(row["rate"])) for row in rows[8:]]
+    assert np.log10(found).mean() == pytest.approx(np.log10(rates).mean(), abs=0.05)

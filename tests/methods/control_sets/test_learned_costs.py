@@ -26,7 +26,7 @@ from ax_costaware.methods.control_sets.learned import (
     costs_to_learn_from,
 )
 from ax_costaware.methods.control_sets.query_space import QuerySpace
-from ax_costaware.space.parameters import Fixed, Range
+from ax_costaware.space.parameters import Range
 from ax_costaware.space.space import Space
 from tests.methods.control_sets.toy import CONTROL_SETS, FAST, MARGINALS, UNKNOWN_SETS, run
 from tests.methods.control_sets.toy import SPACE as SIMULATED
@@ -61,13 +61,6 @@ def test_constant_costs_are_averages() -> None:
     assert [costs.at(i, point) for i in range(3)] == [(2.0, 0.0), (4.0, None), (3.0, None)]
     assert costs.averages == costs.least == (2.0, 4.0, 3.0)
     assert not costs.models
-
-
-def test_nothing_is_known() -> None:
-    """No estimate, where no cost is declared or reported."""
-    costs = learned({}, {}, (ControlSet(["a"]), ControlSet(["b"])))
-    assert costs.at(0, BOUNDS[0]) is None
-    assert costs.least == (None, None)
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e-4, 1e5])
@@ -105,14 +98,6 @@ def test_a_rule_may_average_costs_that_depend_on_values() -> None:
     of_b = {i: math.exp(2 * x[1]) for i, x in points.items()}
     costs = learned({"b": of_b}, points, rule=UnknownCosts.published(50, rounds=1))
     assert costs.at(1, BOUNDS[0]) == (pytest.approx(sum(of_b.values()) / 24), None)
-
-
-def test_a_control_set_without_columns_has_an_average() -> None:
-    """Its values cannot be seen in the model's space."""
-    space = Space.of([Fixed("a", 0.5), Range("b", 0, 1)])
-    points = {0: [0.5, 0.0], 1: [0.5, 1.0]}
-    costs = learned({"a": {0: 1.0, 1: 4.0}}, points, (ControlSet(["a"]),), space)
-    assert costs.at(0, BOUNDS[0]) == (2.5, None)
 
 
 METHOD = ControlSets(UNKNOWN_SETS, MARGINALS, budget=20.0, rule=RULE, initial_trials=3, **FAST)

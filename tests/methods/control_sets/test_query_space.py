@@ -122,3 +122,12 @@ def test_a_search_leaves_alone_what_is_fixed(space: QuerySpace) -> None:
                 row = space.space.decode(point.unsqueeze(0))[0]
                 assert 3 * float(str(row["x"])) <= 6 + 1e-6
             assert sorted(point[soil].tolist()) == [0.0, 0.0, 1.0]
+
+
+def test_nominal_values(space: QuerySpace) -> None:
+    """Most probable atoms, the mean on the raw scale, and a possible value for a sample's mean."""
+    assert space.nominal["soil"] == "sand"
+    assert space.nominal["lamp"] == 20
+    assert (space.nominal["n"], type(space.nominal["n"])) == (1, int)
+    assert space.nominal["rate"] == pytest.approx(MARGINALS["rate"].nominal)
+    assert torch.equal(space.default, space.space.encode([space.nominal])[0])

@@ -92,15 +92,6 @@ def test_an_expensive_setting_is_kept(learned: bool) -> None:
     assert again.ask() == simulation.ask()
 
 
-def test_money_pays_for_what_is_kept() -> None:
-    """In the initial design and by the rule, where it does not pay for a switching cost."""
-    method = method_with(budget=9.5, initial_trials=3, rule=LargestValuePerCost("worst"))
-    simulation = run_of(method, 8)
-    charged = [entry.charged for entry in simulation.ledger]
-    assert charged[:3] == [1.0, 6.0, 1.0]
-    assert charged[3:] == [1.0]
-
-
 def test_what_was_compared_is_recorded_with_its_switching_cost() -> None:
     """Of those that were not chosen, too: a trial before left x3 to chance."""
     method = method_with(switching_cost=SwitchingCost({"x3": 5.0}))
@@ -137,3 +128,11 @@ def test_learned_costs_leave_switching_costs_out() -> None:
 def test_refusals(switching_cost: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         simulation_of(method_with(control_sets=SETS[:1], switching_cost=switching_cost))
+
+
+def test_the_initial_design_goes_on_where_one_switching_cost_is_too_expensive() -> None:
+    """By a control set that needs none: it stopped, and said that the budget was used up."""
+    cycle = ("x1+x2+x3", "x1")
+    method = method_with(control_sets=SETS, budget=7.5, initial_control_sets=cycle)
+    charged = [entry.charged for entry in run_of(method, 4).ledger]
+    assert charged == [2.0, 0.5, 0.5, 0.5]

@@ -191,24 +191,6 @@ def test_a_price_from_a_budget_needs_two_different_outcomes() -> None:
     assert [len(run(0.0, stop=stop).trials) for stop in (True, GittinsStop(1.0))] == [7, 1]
 
 
-@pytest.mark.usefixtures("short_searches")
-def test_a_price_is_not_held_for_another_objective() -> None:
-    """Its unit is that of the objective that it was found for."""
-    space = Space.of([Range("x", 0.0, 1.0)])
-    method = CostAware(1.0, budget=20.0, stop=True, initial_trials=2, raw_samples=32)
-    simulation, other = Simulation(method, space), Simulation(method, space, minimize=True)
-    for unit in (1.0, 1.0, 1.0, 1e3):
-        decision = simulation.ask()
-        simulation.tell(decision, Outcome(unit * decision.parameters["x"] ** 2))
-    other.trials = simulation.trials
-    prices = []
-    for one in (simulation, other):
-        decision = one.ask()
-        prices.append(decision.details["lambda"])
-    assert prices[0] == simulation.trials[2].decision["lambda"]
-    assert prices[1] > 10 * prices[0]
-
-
 def waves(method: CostAware, noise: float, minimize: bool = False) -> Simulation:
     """Twelve trials of a method, with errors of a size."""
     error = noise * torch.randn(12, generator=torch.Generator().manual_seed(0))

@@ -164,16 +164,3 @@ def test_what_is_infeasible_is_no_rival() -> None:
     assert bool((feasibility.probability(rivals) > 0.9).all())
     others = replace(search, shortfall=None).rival_points(*optima, "correlation", joint=True)
     assert not bool((feasibility.probability(others) > 0.9).all())
-
-
-@pytest.mark.usefixtures("full_searches")
-def test_the_likeliest_where_nothing_is_feasible() -> None:
-    simulation = ran(lower=1.1, count=9)
-    for trial in simulation.trials[METHOD.initial_trials :]:
-        assert trial.parameters["x1"] == pytest.approx(1.0, abs=0.05)
-        assert trial.decision["feasibility"] < 0.5
-        assert trial.is_observed
-    decision = simulation.ask()
-    assert decision.why.startswith("It is the likeliest to be feasible at time 9: ")
-    best = simulation.recommend()
-    assert best.parameters["x1"] == pytest.approx(1.0, abs=0.05)

@@ -48,3 +48,9 @@ def test_bound_of_lemma_a_4() -> None:
         beta = TheoreticalBeta(norm, noise_std, delta)(gain, m)
         error = (posterior.mean.squeeze(-1) - f(grid)).abs()
         assert (error <= beta * posterior.variance.sqrt().squeeze(-1)).all()
+
+
+def test_it_is_a_value() -> None:
+    beta = TheoreticalBeta(1, 2)
+    assert beta == eval(repr(beta)) == TheoreticalBeta(1.0, 2.0, delta=0.1)
+    assert hash(beta) == hash(TheoreticalBeta(1.0, 2.0))

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import (
@@ -76,60 +73,6 @@ def exploiting(
     upper = {str(index): value for index, value in (values or {}).items()}
     state = {"phase": "exploit", "lower": lower, "upper": upper, "reset": reset}
     return PastChoice(0, 1.0, state)
-
-
-def play(
-    rule: UnknownCosts,
-    seed: int,
-    value_of: Callable[[float], float] = lambda value: value,
-    unit: float = 1.0,
-    steps: int = 40,
-    budget: float = 30.0,
-) -> list[tuple[int, str]]:
-    """Decisions and phases of a run on made-up bounds that narrow, with random costs.
-
-    Args:
-        rule: The rule.
-        seed: Seed of the bounds and costs.
-        value_of: Applied to every value of the objective; increasing.
-        unit: Multiplies every cost and the budget.
-        steps: The most decisions.
-        budget: The budget, before the unit.
-    """
-    rng = np.random.default_rng(seed)
-    truth, price = rng.normal(size=3), rng.uniform(0.2, 2.0, size=3)
-    truth[2] = truth.max() + abs(rng.normal()) / 5
-    spent, past = 0.0, []
-    reported: list[list[float]] = [[], [], []]
-    made = []
-    for step in range(steps):
-        width = 3.0 / (1 + step) + rng.uniform(0, 0.2, size=3)
-        told = Told(
-            high=[value_of(v) for v in truth + width],
-            low=[value_of(v) for v in truth - width],
-            least=value_of(-4.0),
-        )
-        means = [np.mean(c) if c else np.mean([*chain(*reported)] or [unit]) for c in reported]
-        told.means = [float(mean) for mean in means]
-        where = history(
-            costs=told.means,
-            plays=tuple(map(len, reported)),
-            affordable=tuple(spent + mean <= budget * unit for mean in means),
-            round=step + 1,
-            reported=tuple(map(tuple, reported)),
-            past=tuple(past),
-            budget=budget * unit,
-            remaining=budget * unit - spent,
-        )
-        if not any(where.affordable):
-            break
-        decision = rule.decide(where, told)
-        cost = unit * price[decision.index] * rng.lognormal(0.0, 0.3)
-        reported[decision.index].append(cost)
-        spent += cost
-        past.append(PastChoice(decision.index, cost, decision.state, decision.values))
-        made.append((decision.index, decision.state["phase"]))
-    return made
 
 
 EQUAL = Told((1.0, 1.0, 1.0), (0.0, 0.0, 0.0))
@@ -340,25 +283,6 @@ def test_follows_algorithm_1_literally() -> None:
             costs[expected].append(cost)
             past.append(PastChoice(expected, cost, decision.state, decision.values))
     assert resets > 5
-
-
-@settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 10_000), scale=st.floats(1e-3, 1e3), shift=st.floats(-1e3, 1e3))
-def test_shift_and_scale_of_the_objective_change_nothing(
-    seed: int, scale: float, shift: float
-) -> None:
-    usual = play(UnknownCosts(tolerance=0.2), seed)
-    assert play(UnknownCosts(tolerance=0.2), seed, lambda v: scale * v + shift) == usual
-    given_worst = UnknownCosts(tolerance=0.2, worst_value=scale * -4.0 + shift)
-    assert play(given_worst, seed, lambda v: scale * v + shift) == usual
-
-
-@settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 10_000), unit=st.floats(1e-3, 1e3))
-def test_the_unit_of_cost_changes_nothing(seed: int, unit: float) -> None:
-    assert play(UnknownCosts(), seed, unit=unit) == play(UnknownCosts(), seed)
-    ranged = UnknownCosts(cost_range=0.7 * unit)
-    assert play(ranged, seed, unit=unit) == play(UnknownCosts(cost_range=0.7), seed)
 
 
 def test_decisions_of_a_batch_continue_the_exploration() -> None:
