@@ -6,6 +6,7 @@ import logging
 import math
 import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,11 @@ from hypothesis import strategies as st
 
 import ax_costaware as ac
 from ax_costaware.ax_bridge.records import decision_record, is_excluded
-from tests.audit.configurations import CONFIGURATIONS, Configuration
+from ax_costaware.testing import MethodContract
+from tests.contract import test_averages as averages
+from tests.contract import test_control_sets as control_sets
+from tests.contract import test_cost_aware as cost_aware
+from tests.contract import test_costly_feedback as costly_feedback
 
 pytestmark = [
     pytest.mark.slow,
@@ -38,13 +43,53 @@ SMALL = 1e-9
 """Relative rounding of a budget."""
 
 
+CONTRACTS = {
+    "cost-aware": (cost_aware.TestCostAware, cost_aware.TestCostAwareMixed),
+    "learned costs": (cost_aware.TestLearnedCosts, cost_aware.TestSwitchingCosts),
+    "Gittins": (cost_aware.TestGittins, cost_aware.TestGittinsDecay),
+    "fidelities": (cost_aware.TestFidelity,),
+    "control sets": (control_sets.TestControlSets, control_sets.TestControlSetsMixed),
+    "costs of values": (control_sets.TestCostsOfValues, control_sets.TestExploreThenCommit),
+    "unknown costs": (control_sets.TestUnknownCosts, control_sets.TestPublishedUnknownCosts),
+    "costly feedback": (
+        costly_feedback.TestCostlyFeedback,
+        costly_feedback.TestCostlyFeedbackLearnedCosts,
+    ),
+    "indirect queries": (averages.TestIndirectQueries, averages.TestLearnedConditional),
+    "resolution tree": (averages.TestResolutionTree,),
+}
+SETTINGS: dict[str, tuple[Any, ...]] = {
+    "initial_trials": (1, 2, 3),
+    "charge_initial": (False, True),
+    "seed": (0, 1, 2),
+    "affordable_only": (False, True),
+    "initial_design": ("sobol", "uniform"),
+    "cost_model": ("gp", "linear", "trend"),
+    "stop": (False, True),
+    "share": (1.0, 0.2, 0.05),
+}
+"""What is drawn of the fields that a method has; of its budget a share."""
+
+
+def drawn(data: st.DataObject, contract: MethodContract) -> dict[str, Any]:
+    """Draw settings of a contract's method."""
+    method, names = contract.method, {field.name for field in fields(contract.method)}
+    found = {
+        name: data.draw(st.sampled_from(values), label=name)
+        for name, values in SETTINGS.items()
+        if name in names or name == "share"
+    }
+    budget = (method.budget or 1.0) * found.pop("share")
+    return {**found, "budget": budget}
+
+
 class History:
     """An experiment, and what happens to it."""
 
-    def __init__(self, configuration: Configuration) -> None:
-        self.configuration = configuration
+    def __init__(self, contract: MethodContract, settings: Mapping[str, Any]) -> None:
+        self.contract, self.budget = contract, settings["budget"]
         try:
-            self.client = configuration.client()
+            self.client: Client = contract.client(**settings)
             self.client.get_next_trials(max_trials=1)
         except UserInputError as refused:
             note(f"refused before anything is paid: {refused}")
@@ -84,7 +129,7 @@ class History:
             case "complete":
                 self.complete(index, number)
             case "complete in Ax":
-                self.client.complete_trial(index, raw_data={"y": self.outcome(index)})
+                self.client.complete_trial(index, raw_data=self.outcome(index))
                 self.unreported.append(index)
             case "fail":
                 self.client.mark_trial_failed(index)
@@ -92,9 +137,11 @@ class History:
                 self.client.mark_trial_abandoned(index)
             case "refused":
                 with pytest.raises(UserInputError):
-                    ac.complete_trial(self.client, index, {"y": math.nan})
+                    ac.complete_trial(self.client, index, {"objective": math.nan})
                 with pytest.raises(UserInputError):
-                    ac.complete_trial(self.client, index, {"y": 1.0}, {"no input": 1.0}, cost=-1.0)
+                    ac.complete_trial(
+                        self.client, index, {"objective": 1.0}, {"no input": 1.0}, cost=-1.0
+                    )
                 assert self._trials[index].status is TrialStatus.RUNNING
 
     def ask(self, count: int) -> list[int]:
@@ -127,10 +174,9 @@ class History:
             assert record["why"]
             for number in numbers([dict(arm), record]):
                 assert math.isfinite(number), (arm, record)
-        told, budget = ac.spending(client), self.configuration.budget
+        told, budget = ac.spending(client), self.budget
         assert all(math.isfinite(entry.charged) for entry in told.entries)
-        is_declared = budget is not None and not self.configuration.learns_costs
-        if is_declared and any(told.entries[index].charged for index in found):
+        if not self.learns_costs and any(told.entries[index].charged for index in found):
             # What the user attaches, or reports to have cost more, may pass it; a decision may not.
             assert told.spent <= budget * (1 + SMALL), told
         return list(found)
@@ -140,20 +186,20 @@ class History:
         if not ac.query(self.client, index).measure:
             ac.complete_trial(self.client, index)
             return
-        arm, realized = self._arm(index), self.realized(index)
-        value = self.configuration.objective({**arm, **realized})
-        outcome = {"y": (value, 0.1) if number % 5 == 0 else value}
-        cost = {"cost": self.cost(number)} if self.configuration.learns_costs else {}
-        ac.complete_trial(self.client, index, outcome, realized=realized or None, **cost)
+        outcome: dict[str, Any] = dict(self.outcome(index))
+        if number % 5 == 0:
+            outcome["objective"] = outcome["objective"], 0.1
+        cost = self.cost(number) if self.learns_costs else None
+        ac.complete_trial(self.client, index, outcome, self.realized(index) or None, cost=cost)
 
     def mend(self, index: int) -> None:
         """Add what Ax's call did not say, or leave the trial out."""
         realized = self.realized(index)
         if realized:
-            cost = {"cost": 1.0} if self.configuration.learns_costs else {}
-            ac.complete_trial(self.client, index, realized=realized, **cost)
-        elif self.configuration.learns_costs:
-            ac.report_cost(self.client, index, 1.0)
+            cost = 0.5 if self.learns_costs else None
+            ac.complete_trial(self.client, index, realized=realized, cost=cost)
+        elif self.learns_costs:
+            ac.report_cost(self.client, index, 0.5)
 
     def attach_wrong(self, number: int) -> None:
         """A trial that is none of this space, which the next decision may refuse by name."""
@@ -205,24 +251,22 @@ class History:
             return []
         return [dict(best.parameters), best.expected_value, best.standard_deviation]
 
-    def outcome(self, index: int) -> float:
-        return self.configuration.objective({**self._arm(index), **self.realized(index)})
+    def outcome(self, index: int) -> dict[str, float]:
+        inputs = {**self._arm(index), **self.realized(index)}
+        sign = -1.0 if self.contract.minimize else 1.0
+        return {"objective": sign * self.contract.outcome(inputs)}
 
-    def realized(self, index: int) -> dict[str, float]:
+    def realized(self, index: int) -> dict[str, Any]:
         """What the inputs turned out to be that a control set leaves to chance."""
-        controlled = self._arm(index).get("control_set")
-        if controlled is None:
-            return {}
-        place = (0.618034 * (index + 1)) % 1.0
-        return {
-            p.name: p.bounds[0] + place * (p.bounds[1] - p.bounds[0])
-            for p in self.configuration.parameters
-            if p.name != "control_set" and p.name not in controlled.split("+")
-        }
+        return dict(self.contract.realized(self._arm(index), index))
+
+    @property
+    def learns_costs(self) -> bool:
+        return self.contract.cost({**self._arm(0), **self.realized(0)}) is not None
 
     def cost(self, number: int) -> float:
-        """What a trial cost, over some orders of magnitude."""
-        return 10.0 ** (number % 4 - 2)
+        """What a trial cost, over some orders of magnitude; within the range of each contract."""
+        return 10.0 ** (number % 4 - 3)
 
     @property
     def _trials(self) -> dict[int, Any]:
@@ -268,7 +312,7 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-@pytest.mark.parametrize("method", CONFIGURATIONS)
+@pytest.mark.parametrize("method", CONTRACTS)
 @settings(
     max_examples=15,
     deadline=None,
@@ -279,7 +323,8 @@ def quiet() -> Iterator[None]:
 )
 @given(data=st.data())
 def test_history(method: str, data: st.DataObject) -> None:
-    history = History(data.draw(CONFIGURATIONS[method]()))
+    contract = data.draw(st.sampled_from(CONTRACTS[method]), label="contract")()
+    history = History(contract, drawn(data, contract))
     for event, number in data.draw(HISTORIES):
         note(f"{event} {number}")
         history.happen(event, number)

@@ -6,26 +6,38 @@ import json
 import os
 import subprocess
 import sys
-from functools import cache
 from typing import Any
 
 import pytest
+from ax.api.client import Client
 
-from tests.audit.cases import CASES, decisions
+import ax_costaware as ac
+from ax_costaware.testing import MethodContract
+from tests.contract import test_averages as averages
+from tests.contract import test_control_sets as control_sets
+from tests.contract import test_cost_aware as cost_aware
+from tests.contract import test_costly_feedback as costly_feedback
 from tests.fresh import ROOT
 
-pytestmark = pytest.mark.slow
+
+def decisions(
+    contract: MethodContract, scale: float = 1.0, offset: float = 0.0, unit: float = 1.0
+) -> list[dict[str, Any]]:
+    """Return the trials of a run, with outcomes and costs in other units."""
+    client: Client = contract.client()
+    client.set_generation_strategy(contract.strategy(unit))
+    arms: list[dict[str, Any]] = []
+    for _ in range(contract.method.initial_trials + 3):
+        for index, arm in client.get_next_trials(max_trials=1).items():
+            arms.append(dict(arm))
+            realized = dict(contract.realized(arm, index))
+            value = scale * (contract.outcome({**arm, **realized}) + offset)
+            measure = ac.query(client, index).measure
+            ac.complete_trial(client, index, value if measure else None, realized or None)
+    return arms
 
 
-@cache
-def usual(case: str) -> list[dict[str, Any]]:
-    """Decisions in units of one."""
-    return decisions(case)
-
-
-def check_alike(
-    found: list[dict[str, Any]], expected: list[dict[str, Any]], tolerance: float
-) -> None:
+def check_alike(found: list[Any], expected: list[Any], tolerance: float) -> None:
     """The same trials, one after the other."""
     assert [
         {n: v if isinstance(v, str) else pytest.approx(v, abs=tolerance) for n, v in arm.items()}
@@ -33,12 +45,31 @@ def check_alike(
     ] == found
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*Optimization failed:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.OptimizationWarning")
-@pytest.mark.parametrize("case", CASES)
-def test_offset_of_the_objective(case: str) -> None:
+@pytest.mark.parametrize(
+    "contract",
+    [
+        cost_aware.TestCostAware(),
+        control_sets.TestControlSets(),
+        costly_feedback.TestCostlyFeedback(),
+        averages.TestIndirectQueries(),
+        averages.TestResolutionTree(),
+    ],
+)
+def test_offset_of_the_objective(contract: MethodContract) -> None:
     """The digits that are left decide: of a millionth of the offset there are ten."""
-    check_alike(decisions(case, offset=1e6), usual(case), 1e-2)
+    check_alike(decisions(contract, offset=1e6), decisions(contract), 1e-2)
+
+
+@pytest.mark.usefixtures("short_searches")
+def test_extreme_units() -> None:
+    """Of outcomes and costs, where hyperparameters are fitted."""
+    contract = cost_aware.TestCostAware()
+    usual = decisions(contract)
+    for scale, unit in ((1e-30, 1 / 3), (1e30, 3.0)):
+        check_alike(decisions(contract, scale, unit=unit), usual, 1e-3)
 
 
 CONSTRAINED = """
@@ -68,6 +99,7 @@ print(json.dumps(arms))
 """
 
 
+@pytest.mark.slow
 def test_seed_of_hashes() -> None:
     """Ax iterates over sets of parameters; two processes with one seed decide alike."""
     found = [

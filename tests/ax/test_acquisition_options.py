@@ -17,7 +17,6 @@ from ax.generation_strategy.generator_spec import GeneratorSpec
 
 from ax_costaware import AffineCost
 from ax_costaware.acquisition import (
-    ExpectedUpperConfidenceBound,
     LogExpectedImprovementPerCost,
     LogNoisyExpectedImprovementPerCost,
     LogTargetImprovementPerCost,
@@ -58,9 +57,7 @@ def client_with(acquisition: type, options: dict[str, Any], target: float | None
 @pytest.mark.parametrize(
     ("acquisition", "options"),
     [
-        (ExpectedUpperConfidenceBound, QUERY),
         (PartialQueryLogExpectedImprovement, QUERY),
-        (LogExpectedImprovementPerCost, {"cost": COST}),
         (LogNoisyExpectedImprovementPerCost, {"cost": COST}),
         (PandoraBoxGittinsIndex, {"cost": COST, "lmbda": 0.01}),
         (LogTargetImprovementPerCost, {"cost": COST, "target": {1: 1.0}}),

@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
 from ax.api.client import Client
-from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 
 from ax_costaware import (
-    ControlSet,
-    Discrete,
-    FixedHyperparameters,
     GaussianCopula,
     JointEmpirical,
     Learned,
     Uniform,
     complete_trial,
-    control_set_parameter,
-    control_set_strategy,
     recommend,
 )
 from ax_costaware.laws.joint import JointLaw
 from ax_costaware.session import Recommendation
 from tests.ax.toy import MARGINALS, arm_of, complete, make_client, record
-from tests.repeats import mostly_slow
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -37,11 +29,6 @@ FRAME = {"x1": X1.tolist(), "x2": (0.9 * X1 + 0.1 * RNG.random(60)).tolist()}
 COPULA = GaussianCopula({n: Uniform(0, 1) for n in ("x1", "x2")}, [[1.0, 0.95], [0.95, 1.0]])
 JOINTS = [JointEmpirical(FRAME), COPULA]
 LEARNED = {"x3": Learned(Uniform(0.0, 1.0), 3.0)}
-
-
-def ids(joint: JointLaw) -> str:
-    """Name of a law's class."""
-    return type(joint).__name__
 
 
 def best_alone(client: Client) -> Recommendation:
@@ -86,8 +73,7 @@ def best_of_a_grid(sign: float, joint: JointLaw | None = None) -> Recommendation
     return best_alone(client)
 
 
-@pytest.mark.parametrize("joint", JOINTS, ids=ids)
-@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize(("joint", "sign"), [(JOINTS[0], 1.0), (JOINTS[1], -1.0)])
 def test_dependence_is_exploited(joint: JointLaw, sign: float) -> None:
     """Where x2 goes with x1, the best x1 alone lies between the optima of the two.
 
@@ -100,65 +86,3 @@ def test_dependence_is_exploited(joint: JointLaw, sign: float) -> None:
     assert dependent.parameters["x1"] == pytest.approx(0.5, abs=0.06)
     gain = sign * (dependent.expected_value - independent.expected_value)
     assert gain > 0.02, "a law that is known and exploited is worth something"
-
-
-@pytest.mark.parametrize("acquisition", mostly_slow(["ucb", "ei", "ts"], ["ucb"]))
-def test_every_acquisition_decides_in_every_kind_of_space(acquisition: str) -> None:
-    """Log, integer, choice and boolean parameters in a joint law; batches and reports, too."""
-    control_sets = (
-        ControlSet(["x"], 1.0),
-        ControlSet(["x", "rate"], 1.5),
-        ControlSet(["x", "soil", "n"], 2.0),
-        ControlSet(["x", "soil", "n", "rate", "wet"], 5.0),
-    )
-    rng = np.random.default_rng(1)
-    n = rng.integers(1, 5, 40)
-    soils = [["clay", "sand", "peat"][i] for i in rng.integers(0, 3, 40)]
-    frame = {
-        "soil": soils,
-        "n": n.tolist(),
-        "rate": (0.01 * 100 ** (n / 4 - 0.2 * rng.random(40))).tolist(),
-        "wet": [soil == "peat" for soil in soils],
-    }
-    client = Client()
-    client.configure_experiment(
-        name="kinds",
-        parameters=[
-            RangeParameterConfig("x", (0.0, 1.0), "float"),
-            ChoiceParameterConfig("soil", ["clay", "sand", "peat"], "str", is_ordered=False),
-            RangeParameterConfig("n", (1, 4), "int"),
-            RangeParameterConfig("rate", (0.001, 1.0), "float", scaling="log"),
-            ChoiceParameterConfig("wet", [False, True], "bool", is_ordered=True),
-            ChoiceParameterConfig("lamp", [1, 5], "int", is_ordered=True),
-            control_set_parameter(control_sets),
-        ],
-    )
-    client.configure_optimization("y")
-    client.set_generation_strategy(
-        control_set_strategy(
-            control_sets,
-            marginals={"lamp": Learned(Discrete((1, 5)))},
-            joint=JointEmpirical(frame),
-            acquisition=acquisition,
-            initial_trials=2,
-            num_restarts=2,
-            raw_samples=16,
-            surrogate_spec=FixedHyperparameters(0.5, noise_variance=1e-3),
-        )
-    )
-    used = set()
-    for _ in range(3):
-        for index, arm in client.get_next_trials(max_trials=2).items():
-            chosen = next(s for s in control_sets if s.name == arm["control_set"])
-            used.add(chosen.name)
-            row = int(rng.integers(40))
-            past = {name: values[row] for name, values in frame.items()}
-            realized = {**past, "lamp": 5}
-            realized = {k: v for k, v in realized.items() if k not in chosen.parameters}
-            inputs: dict[str, Any] = {**arm, **realized}
-            outcome = -((inputs["x"] - 0.4) ** 2) + 0.1 * inputs["n"] * (inputs["soil"] == "sand")
-            complete_trial(client, index, float(outcome), realized=realized)
-    best = recommend(client)
-    assert {r.control_set for r in (best, *best.alternatives)} == {s.name for s in control_sets}
-    assert best.expected_value >= max(r.expected_value for r in best.alternatives)
-    client.get_best_parameterization()

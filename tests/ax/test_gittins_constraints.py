@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ax.analysis.plotly.objective_p_feasible_frontier import ObjectivePFeasibleFrontierPlot
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig, StorageConfig
 from ax.exceptions.core import OptimizationShouldStop, UserInputError
-from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
 
 import ax_costaware as ac
 from tests.ax.gittins_toy import COST, FAST, record
@@ -45,22 +43,6 @@ def run(client: Client, count: int) -> None:
     for _ in range(count):
         for index, arm in client.get_next_trials(max_trials=1).items():
             ac.complete_trial(client, index, outcomes(arm))
-
-
-def test_a_plot_that_fails_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ax's puts acquisition functions of its own into the generator that it is given."""
-    client = make_client(seed=1)
-    run(client, 6)
-
-    def fail(*_: Any, **__: Any) -> None:
-        raise RuntimeError("no points")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(BoTorchGenerator, "gen", fail)
-        (card,) = client.compute_analyses([ObjectivePFeasibleFrontierPlot()], display=False)
-    assert "no points" in card.blob
-    ((index, _),) = client.get_next_trials(max_trials=1).items()
-    assert record(client, index)["phase"] == "rule"
 
 
 def test_bounds_that_come_change_and_go() -> None:

@@ -45,12 +45,9 @@ def test_what_changes_without_an_outcome_is_seen_at_once(changed: str, tmp_path:
     assert decide(client) == decide(loaded)
 
 
-@pytest.mark.parametrize("trials", [2, 4])
-def test_a_parameter_that_is_added_has_its_value_in_earlier_trials(
-    trials: int, tmp_path: Path
-) -> None:
-    """In either phase, beside a trial that runs; what a JSON file does not say is asked for."""
-    run = Run(tmp_path)
+def test_a_parameter_that_is_added_has_its_value_in_earlier_trials(tmp_path: Path) -> None:
+    """Beside a trial that runs; what a JSON file does not say is asked for."""
+    run, trials = Run(tmp_path), 4
     client = make_client(storage_config=run.config, budget=60.0)
     run_trials(client, trials)
     client.get_next_trials(max_trials=1)

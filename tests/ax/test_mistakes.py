@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,88 +23,77 @@ from ax_costaware import (
     complete_trial,
     create_tables,
     exclude_trial,
-    query,
     recommend,
     report_cost,
+    save,
     should_stop,
     spending,
 )
 from ax_costaware.analysis import overview
 from ax_costaware.ax_bridge.node import fitted_problem
 from ax_costaware.ax_bridge.records import decision_record
-from tests.audit.cases import CASES, make_client, objective, realized_of
+from ax_costaware.testing import MethodContract
 from tests.ax import gittins_toy
+from tests.contract import test_averages as averages
+from tests.contract import test_control_sets as control_sets
+from tests.contract import test_cost_aware as cost_aware
+from tests.contract import test_costly_feedback as costly_feedback
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
-WRONG: dict[str, dict[str, Any]] = {
-    "control sets": {"x1": 0.5, "x2": 0.5, "control_set": "nope"},
-    "gittins": {"x1": 0.5, "x2": math.nan},
-    "indirect queries": {"a1": math.nan},
-    "resolution tree": {"level": 2, "x1": 0.3, "x2": 0.3},
-}
+COST_AWARE, CONTROL_SETS = cost_aware.TestCostAware(), control_sets.TestControlSets()
+FEEDBACK, LEARNED = costly_feedback.TestCostlyFeedback(), cost_aware.TestLearnedCosts()
+
+WRONG: list[tuple[MethodContract, dict[str, Any]]] = [
+    (CONTROL_SETS, {"x1": 0.5, "x2": 0.5, "control_set": "nope"}),
+    (COST_AWARE, {"x1": 0.5, "x2": math.nan}),
+    (averages.TestIndirectQueries(), {"a1": math.nan}),
+    (averages.TestResolutionTree(), {"level": 2, "x1": 0.3, "x2": 0.3}),
+]
 
 
-def attach(client: Client, case: str) -> int:
+def attach(client: Client, arm: dict[str, Any]) -> int:
     """Attach what is wrong; Ax may warn of it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        index: int = client.attach_trial(WRONG[case])
+        index: int = client.attach_trial(arm)
     return index
 
 
-def fail(client: Client, index: int) -> None:
-    client.mark_trial_failed(index)
+def ask(client: Client) -> int:
+    (index,) = client.get_next_trials(max_trials=1)
+    return index
 
 
-def complete(client: Client, index: int) -> None:
-    client.complete_trial(index, {"y": 0.5})
+def phase(client: Client, index: int) -> Any:
+    return decision_record(client._experiment.trials[index])["phase"]
 
 
-def leave(client: Client, index: int) -> None:
-    """It stays pending."""
+def way_out(index: int) -> str:
+    return rf"trial {index}.* ax_costaware.exclude_trial\(client, {index}\)"
 
 
-@pytest.mark.parametrize("end", [leave, fail, complete])
-@pytest.mark.parametrize("case", WRONG)
-def test_excluded_trials_count_for_nothing(case: str, end: Callable[[Client, int], None]) -> None:
+@pytest.mark.parametrize("end", ["leave", "fail", "complete"])
+@pytest.mark.parametrize(("contract", "arm"), WRONG)
+def test_excluded_trials_count_for_nothing(
+    contract: MethodContract, arm: dict[str, Any], end: str
+) -> None:
     """Whatever became of them; before that the refusal says how to go on."""
-    client = make_client(case)
-    index = attach(client, case)
-    end(client, index)
-    way_out = rf"trial {index}[ :,].* ax_costaware.exclude_trial\(client, {index}\)"
-    for ask in (lambda: client.get_next_trials(max_trials=1), lambda: spending(client)):
-        with pytest.raises(UserInputError, match=way_out):
-            ask()
-    with pytest.raises(UserInputError, match="reason=3: expected a string"):
+    client = contract.client()
+    index = attach(client, arm)
+    if end == "fail":
+        client.mark_trial_failed(index)
+    elif end == "complete":
+        client.complete_trial(index, {"objective": 0.5})
+    for call in (ask, spending):
+        with pytest.raises(UserInputError, match=way_out(index)):
+            call(client)
+    with pytest.raises(UserInputError, match="reason=3"):
         exclude_trial(client, index, reason=3)  # type: ignore[arg-type]
     exclude_trial(client, index, reason="a typing error")
     assert spending(client).spent == 0.0
-    (chosen,) = client.get_next_trials(max_trials=1)
+    assert phase(client, ask(client)) == "initial"
     assert spending(client).entries[index].charged == 0.0
-    assert decision_record(client._experiment.trials[chosen])["phase"] == "initial"
-    assert query(client, chosen).why
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_a_trial_that_ax_refused_to_attach(case: str, tmp_path: Path) -> None:
-    """Ax leaves it in the experiment, without an arm: it never ran, and stops nothing."""
-    client = make_client(case)
-    ((first, arm),) = client.get_next_trials(max_trials=1).items()
-    before = spending(client).spent
-    with pytest.raises(ValueError, match="Arm already exists"):
-        client.attach_trial(dict(arm), arm_name="another name")
-    left = first + 1
-    entry = spending(client).entries[left]
-    assert (entry.status, entry.charged, spending(client).spent) == ("ABANDONED", 0.0, before)
-    for ask in (query, complete_trial):
-        with pytest.raises(UserInputError, match=f"trial_index={left} is a trial without an arm"):
-            ask(client, left)
-    client.save_to_json_file(str(tmp_path / "left.json"))
-    client = Client.load_from_json_file(str(tmp_path / "left.json"))
-    assert [*client.get_next_trials(max_trials=1)] == [left + 1]
-    exclude_trial(client, left)
-    assert spending(client).entries[left].charged == 0.0
 
 
 def test_costs_and_assessments_beside_a_trial_without_an_arm(tmp_path: Path) -> None:
@@ -115,166 +103,125 @@ def test_costs_and_assessments_beside_a_trial_without_an_arm(tmp_path: Path) -> 
     storage = StorageConfig(url=url)
     cost = SwitchingCost({"x1": 0.5}, AffineCost({"x2": 1.0}, fixed=1.0))
     client = gittins_toy.make_client(storage_config=storage, cost=cost, budget=40.0)
-    for _ in range(4):
-        ((index, arm),) = client.get_next_trials(max_trials=1).items()
-        complete_trial(client, index, float(arm["x1"]) * (1 - float(arm["x2"])))
+    arm = gittins_toy.run_trials(client, 4)[-1]
     before = spending(client).spent
     with pytest.raises(ValueError, match="Arm already exists"):
-        client.attach_trial(dict(arm), arm_name="another name")
-    client._save_experiment_to_db_if_possible(client._experiment)
+        client.attach_trial(arm, arm_name="another name")
+    save(client)
     client = Client.load_from_database("toy", storage)
-    assert index + 1 in client._experiment.trials
     assert spending(client).spent == before
     assert recommend(client).parameters
     assert should_stop(client).reason
-    cards = overview(client)
-    assert not any("Error" in type(card).__name__ for card in cards)
-    assert [*client.get_next_trials(max_trials=1)] == [index + 2]
+    assert not any("Error" in type(card).__name__ for card in overview(client))
+    assert ask(client) == 5
 
 
 def test_a_point_that_was_excluded_may_be_tried() -> None:
     """It did not fail: the next trial is where it would have been."""
-    client = make_client("control sets")
-    for _ in range(4):
-        for index, arm in client.get_next_trials(max_trials=1).items():
-            complete_trial(client, index, objective(arm), realized_of(index, arm))
+    client = CONTROL_SETS.client()
+    for _ in range(3):
+        CONTROL_SETS.complete(client, ask(client))
+    found = []
     for _ in range(2):
         ((index, arm),) = client.get_next_trials(max_trials=1).items()
         exclude_trial(client, index)
-        assert arm == client._experiment.trials[4].arms[0].parameters
+        found.append(float(arm["x1"]))
+    assert found[1] == pytest.approx(found[0], abs=1e-3)
     assert not fitted_problem(client._experiment, client._generation_strategy).failed
 
 
-def excluded(client: Client, index: int, arm: Any) -> None:
-    complete_trial(client, index, objective(arm), realized_of(index, arm))
-    exclude_trial(client, index)
-
-
-def unmeasured(client: Client, index: int, arm: Any) -> None:
-    complete_trial(client, index, None, realized_of(index, arm))
-
-
-@pytest.mark.parametrize("case", ["gittins", "control sets"])
-@pytest.mark.parametrize(("end", "more"), [(excluded, 4), (unmeasured, 2)])
+@pytest.mark.parametrize("contract", [COST_AWARE, CONTROL_SETS])
+@pytest.mark.parametrize(("excludes", "more"), [(True, 3), (False, 2)])
 def test_an_initial_design_of_which_nothing_is_left_goes_on(
-    case: str, end: Callable[[Client, int, Any], None], more: int
+    contract: MethodContract, excludes: bool, more: int
 ) -> None:
     """Until there are as many outcomes as it takes."""
-    client, phases = make_client(case), []
-    for trial in range(4 + more + 1):
+    client, phases = contract.client(), []
+    for trial in range(3 + more + 1):
         ((index, arm),) = client.get_next_trials(max_trials=1).items()
-        if trial < 4:
-            end(client, index, arm)
-        else:
-            complete_trial(client, index, objective(arm), realized_of(index, arm))
-        phases.append(decision_record(client._experiment.trials[index])["phase"])
-    assert phases == ["initial"] * (4 + more) + ["rule"]
+        phases.append(phase(client, index))
+        if trial < 3 and not excludes:
+            complete_trial(client, index, realized=dict(contract.realized(arm, index)) or None)
+            continue
+        contract.complete(client, index)
+        if trial < 3:
+            exclude_trial(client, index)
+    assert phases == ["initial"] * (3 + more) + ["rule"]
 
 
 def test_outcomes_with_and_without_standard_errors() -> None:
     """Both are learned from: those that are missing are taken for the others."""
-    client = make_client("gittins")
-    for step in range(6):
-        for index, arm in client.get_next_trials(max_trials=1).items():
-            value = float(arm["x1"]) * (1 - float(arm["x2"]))
-            complete_trial(client, index, (value, 0.01) if step % 2 else value)
-    assert query(client, 5).controlled
+    client = COST_AWARE.client()
+    for step in range(5):
+        complete_trial(client, ask(client), (0.1 * step, 0.01) if step % 2 else 0.3)
+    assert phase(client, 4) == "rule"
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, 1e300])
-@pytest.mark.parametrize("case", ["gittins, learned costs", "control sets", "costly feedback"])
-def test_inputs_that_are_no_numbers(case: str, value: float) -> None:
+@pytest.mark.parametrize("value", [math.nan, 1e300])
+@pytest.mark.parametrize("contract", [LEARNED, CONTROL_SETS, FEEDBACK])
+def test_inputs_that_are_no_numbers(contract: MethodContract, value: float) -> None:
     """Before the model sees them; where a cost does not depend on them, nothing else says so."""
-    client = make_client(case)
-    ((first, arm),) = client.get_next_trials(max_trials=1).items()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        index = client.attach_trial({**arm, "x1": value})
-    way_out = rf"trial {index}: x1=.* ax_costaware.exclude_trial\(client, {index}\)"
-    with pytest.raises(UserInputError, match=way_out):
-        client.get_next_trials(max_trials=1)
-    cost = {"cost": 1.0} if CASES[case].learns_costs else {}
-    complete_trial(client, index, 0.5, realized_of(index, arm) or None, **cost)
-    with pytest.raises(UserInputError, match=way_out):
-        client.get_next_trials(max_trials=1)
-    with pytest.raises(UserInputError, match=way_out):
-        recommend(client)
+    client = contract.client()
+    ((_, arm),) = client.get_next_trials(max_trials=1).items()
+    index = attach(client, {**arm, "x1": value})
+    with pytest.raises(UserInputError, match=way_out(index)):
+        ask(client)
+    realized = dict(contract.realized(arm, index)) or None
+    complete_trial(client, index, 0.5, realized, cost=contract.cost(arm))
+    for call in (ask, recommend):
+        with pytest.raises(UserInputError, match=way_out(index)):
+            call(client)
     exclude_trial(client, index)
-    assert client.get_next_trials(max_trials=1)
-    assert client._experiment.trials[first].status.is_running
+    assert ask(client)
 
 
-@pytest.mark.parametrize("case", ["gittins", "costly feedback"])
-def test_a_trial_of_several_arms_can_be_left_out(case: str, tmp_path: Path) -> None:
+def test_a_trial_of_several_arms_can_be_left_out() -> None:
     """As Ax's own strategies make them: an experiment that was begun by one goes on without it."""
-    client = make_client(case)
-    experiment = client._experiment
+    client = COST_AWARE.client()
     arms = [Arm({"x1": 0.1, "x2": value}) for value in (0.2, 0.7)]
-    batch = experiment.new_batch_trial(generator_run=GeneratorRun(arms))
+    batch = client._experiment.new_batch_trial(generator_run=GeneratorRun(arms))
     batch.mark_running(no_runner_required=True)
-    columns = {"trial_index": 0, "metric_name": "y", "metric_signature": "y", "sem": 0.1}
-    rows = [{**columns, "arm_name": arm.name, "mean": 1e3} for arm in batch.arms]
-    experiment.attach_data(Data(df=pd.DataFrame(rows)))
+    columns = {"trial_index": 0, "metric_name": "objective", "metric_signature": "objective"}
+    rows = [{**columns, "sem": 0.1, "arm_name": arm.name, "mean": 1e3} for arm in batch.arms]
+    client._experiment.attach_data(Data(df=pd.DataFrame(rows)))
     batch.mark_completed()
-    way_out = r"trial 0 is a BatchTrial of 2 arms: .* ax_costaware.exclude_trial\(client, 0\)"
-    with pytest.raises(UnsupportedError, match=way_out):
-        client.get_next_trials(max_trials=1)
-    with pytest.raises(UnsupportedError, match=way_out):
-        spending(client)
+    for call in (ask, spending):
+        with pytest.raises(UnsupportedError, match=way_out(0)):
+            call(client)
     exclude_trial(client, 0)
-    for _ in range(6):
-        for index, arm in client.get_next_trials(max_trials=1).items():
-            complete_trial(client, index, float(arm["x1"]) * (1 - float(arm["x2"])))
+    for _ in range(4):
+        COST_AWARE.complete(client, ask(client))
     assert abs(recommend(client).expected_value) < 2
     assert spending(client).entries[0].charged == 0.0
     assert overview(client)
-    path = str(tmp_path / "client.json")
-    client.save_to_json_file(path)
-    loaded = Client.load_from_json_file(path)
-    assert client.get_next_trials(max_trials=1) == loaded.get_next_trials(max_trials=1)
 
 
-def test_nothing_waits_for_an_excluded_trial() -> None:
-    """An initial trial that was excluded while it ran is made up for."""
-    client = make_client("gittins")
-    for index in client.get_next_trials(max_trials=4):
-        exclude_trial(client, index)
-        assert client._experiment.trials[index].status.is_abandoned
-    assert client.get_next_trials(max_trials=1)
-
-
-@pytest.mark.parametrize("case", ["gittins, learned costs", "unknown costs"])
-def test_the_cost_of_a_trial_that_failed_at_no_point_is_named(case: str) -> None:
+@pytest.mark.parametrize("contract", [LEARNED, control_sets.TestUnknownCosts()])
+def test_the_cost_of_a_trial_that_failed_at_no_point_is_named(contract: MethodContract) -> None:
     """It is learned from, where the trial itself is not; the refusal spoke of ``X[4]``."""
-    client, extra = make_client(case), {"control_set": "x1"} if case == "unknown costs" else {}
+    extra = {"control_set": "x1"} if contract is not LEARNED else {}
     past = pd.DataFrame({"x1": [0.1, 0.5, 0.9, 0.3], "x2": [0.2, 0.4, 0.6, 0.8], **extra})
-    attach_table(client, past.assign(y=past["x1"], cost=1.0 + past["x1"]))
-    index = client.attach_trial({"x1": math.nan, "x2": 0.5, **extra})
+    client: Client = contract.client()
+    attach_table(client, past.assign(objective=past["x1"], cost=1.0 + past["x1"]))
+    index = attach(client, {"x1": math.nan, "x2": 0.5, **extra})
     client.mark_trial_failed(index)
     report_cost(client, index, 0.3)
-    with pytest.raises(UserInputError, match=r"trial 4: x1=.*exclude_trial\(client, 4\)"):
-        client.get_next_trials(max_trials=1)
+    with pytest.raises(UserInputError, match=way_out(4)):
+        ask(client)
     exclude_trial(client, index)
-    assert client.get_next_trials(max_trials=1)
+    assert ask(client)
 
 
 def test_trials_that_ax_copied_without_their_records() -> None:
     """Another experiment's decisions are refused, and what was reported of others is not."""
-    old = gittins_toy.make_client(budget=40.0, initial_trials=2)
-    for _ in range(4):
-        ((index, arm),) = old.get_next_trials(max_trials=1).items()
-        complete_trial(old, index, float(arm["x1"]))
-    attached = old.attach_trial({"x1": 0.2, "x2": 0.9})
-    complete_trial(old, attached, 0.2)
-    client = gittins_toy.make_client(budget=40.0, initial_trials=2)
+    old, client = (gittins_toy.make_client(budget=40.0, initial_trials=2) for _ in range(2))
+    gittins_toy.run_trials(old, 4)
+    complete_trial(old, old.attach_trial({"x1": 0.2, "x2": 0.9}), 0.2)
     client._experiment.warm_start_from_old_experiment(old._experiment)
-    assert decision_record(old._experiment.trials[2])
     assert not decision_record(client._experiment.trials[2])
-    copied = r"trials \[0, 1, 2, 3\] were copied by warm_.*attach_table.*exclude_trial\(client, 0\)"
-    with pytest.raises(UserInputError, match=copied):
-        client.get_next_trials(max_trials=1)
-    assert len(client._experiment.trials) == 5
+    with pytest.raises(UserInputError, match=r"\[0, 1, 2, 3\].*exclude_trial\(client, 0\)"):
+        ask(client)
     assert recommend(client).parameters
     for index in range(4):
         exclude_trial(client, index)
-    assert [*client.get_next_trials(max_trials=1)] == [5]
+    assert ask(client) == 5

@@ -76,8 +76,7 @@ def constrained(client: Client) -> None:
     space.add_parameter_constraints([ParameterConstraint(inequality="a <= 0.5")])
 
 
-@pytest.mark.parametrize("second", [B, N], ids=["real", "integer"])
-@pytest.mark.parametrize("change", [narrowed, constrained])
+@pytest.mark.parametrize(("change", "second"), [(narrowed, N), (constrained, B)])
 def test_after_bounds_or_constraints_changed_incumbents_are_within(
     change: Any, second: Any
 ) -> None:
@@ -170,8 +169,9 @@ def test_in_a_finite_space_what_lies_outside_is_not_deployed() -> None:
     largest_a(client, 0.5)
 
 
-@pytest.mark.parametrize("left", [["u", "v", "z"], ["u", "v"]], ids=["three", "two"])
-@pytest.mark.parametrize("cost", ["known", "learned"])
+@pytest.mark.parametrize(
+    ("left", "cost"), [(["u", "v", "z"], "known"), (["u", "v"], "learned")], ids=["three", "two"]
+)
 def test_a_choice_that_lost_a_value(
     left: list[str], cost: str, caplog: pytest.LogCaptureFixture
 ) -> None:

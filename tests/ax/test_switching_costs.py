@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,13 +41,13 @@ def test_in_a_batch_the_trial_before_is_the_one_started_last() -> None:
     assert charged[5:] == [0.0, 1.0 + cost.between(arms[4], arms[6])]
 
 
-def test_a_base_that_is_a_function_cannot_be_stored() -> None:
+def test_a_base_that_is_a_function_cannot_be_stored(tmp_path: Path) -> None:
     def base(arm: dict[str, Any]) -> float:
         return 1.0
 
     client = make_client(cost=SwitchingCost({"x1": 3.0}, base))
     with pytest.raises(JSONEncodeError, match=r"cost\.base=.* is a function"):
-        client._to_json_snapshot()
+        client.save_to_json_file(str(tmp_path / "toy.json"))
 
 
 def test_changes_are_of_the_experiment() -> None:

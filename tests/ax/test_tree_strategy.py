@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from ax.api.client import Client
-from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+from ax.api.configs import RangeParameterConfig
 from ax.exceptions.core import (
     OptimizationShouldStop,
     UnsupportedError,
@@ -89,21 +89,6 @@ def test_decisions_are_those_of_the_tree() -> None:
     assert best.expected_cost is None
     assert max(arm["level"] for arm in arms) > 1
     assert query(client, 0).expected_cost == 0.5
-
-
-def test_the_choice_has_the_most_information_per_cost() -> None:
-    """Among all active cells, by the model of the moment; minimisation mirrors nothing else."""
-    client = make_client(True, costs=[1, 1.5, 4, 9])
-    run_trials(client, 6, sign=-1.0)
-    assert record(client, 5)["decision"]["cost"] in (1.5, 4.0, 9.0)
-    best = recommend(client)
-    assert best.expected_value < 0
-    assert "least" in query(client, 5).why
-    # The law of a cell: uniform on it, so that the root averages over everything.
-    method, problem = now(client)
-    law = method.decoded_law(problem)
-    nodes, weights = law.conditional.nodes_and_weights(torch.tensor([[0.0, 5.0, 0.0]]).double())
-    assert (weights[0] @ nodes[0]).tolist() == pytest.approx([5.0, 0.0])
 
 
 def test_noise_of_levels() -> None:
@@ -188,32 +173,6 @@ def test_the_initial_design_passes_over_what_was_measured() -> None:
     assert found == [(0, 0.5), (1, 0.75), (1, 0.75), (1, 0.25), (1, 0.75), (1, 0.25)]
 
 
-def test_fixed_parameters() -> None:
-    """The caller may fix the level, once the model decides."""
-    client = make_client()
-    with pytest.raises(UserInputError, match="the initial cells are given"):
-        client.get_next_trials(max_trials=1, fixed_parameters={"level": 3})
-    run_trials(client, 5)
-    with pytest.raises(UserInputError, match=r"fixed {'x1': 0.3}, which is none of the cells"):
-        client.get_next_trials(max_trials=1, fixed_parameters={"x1": 0.3})
-    ((index, arm),) = client.get_next_trials(max_trials=1, fixed_parameters={"level": 3}).items()
-    assert arm["level"] == 3
-    assert "The caller had fixed {'level': 3}." in query(client, index).why
-
-
-def test_a_trial_that_is_no_cell() -> None:
-    """It is refused by its index, before anything else is spent."""
-    for arm, message in (
-        ({"level": 1, "x1": 3.0, "x2": 2.5}, "the nearest is 2.5"),
-        ({"level": 2, "x1": 2.5, "x2": 2.5}, "expected the centre of a cell of level 2"),
-    ):
-        for initial_trials in (None, 0):
-            client = make_client(initial_trials=initial_trials)
-            client.complete_trial(client.attach_trial(arm), {"z": 0.5})
-            with pytest.raises(UserInputError, match=f"trial 0: .* is no cell.*{message}"):
-                client.get_next_trials(max_trials=1)
-
-
 @pytest.mark.parametrize("minimize", [False, True])
 def test_from_the_prior(minimize: bool) -> None:
     """CMETS as published: the first cell, too, has the most information per cost."""
@@ -250,55 +209,60 @@ def test_as_published_siblings_are_no_leaves() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "named"),
     [
         ({"keep_siblings": 1}, "keep_siblings=1"),
-        ({"max_level": 0}, "max_level=0: expected an integer >= 1"),
-        ({"max_level": 99}, "max_level=99: expected at most"),
+        ({"max_level": 0}, "max_level=0"),
+        ({"max_level": 99}, "max_level=99"),
         ({"splits": 1}, "splits="),
-        ({"costs": [1.0, 2.0]}, r"costs=\(1.0, 2.0\) has 2 entries: expected 4 numbers"),
+        ({"splits": 1000}, "splits=1000"),
+        ({"costs": [1.0, 2.0]}, "costs="),
         ({"noise": -1.0}, "noise"),
-        ({"noise": [0.0, 1, 1, 1]}, "expected numbers > 0"),
-        ({"target_parameters": [RangeParameterConfig("k", (1, 9), "int")]}, "cells are boxes"),
-        (
-            {"target_parameters": [RangeParameterConfig("x", (1, 9), "float", scaling="log")]},
-            "cells are boxes",
-        ),
-        ({"target_parameters": [ChoiceParameterConfig("c", ["a", "b"], "str")]}, "cells are box"),
-        ({"target_parameters": [RangeParameterConfig("level", (0, 1), "float")]}, "of the level"),
+        ({"noise": [0.0, 1, 1, 1]}, "noise"),
+        ({"target_parameters": [RangeParameterConfig("k", (1, 9), "int")]}, "'k'"),
+        ({"target_parameters": [RangeParameterConfig("level", (0, 1), "float")]}, "level"),
     ],
 )
-def test_settings_that_do_not_fit(options: dict[str, Any], message: str) -> None:
-    """They are refused when the strategy is made."""
-    with pytest.raises(UserInputError, match=message):
+def test_settings_that_do_not_fit(options: dict[str, Any], named: str) -> None:
+    with pytest.raises(UserInputError, match=named):
         resolution_tree_strategy(
             **{"target_parameters": TARGETS, "max_level": MAX_LEVEL, **options}
         )
 
 
+HALF = RangeParameterConfig("x2", (0, 5), "float")
+
+
 @pytest.mark.parametrize(
-    ("parameters", "constraints", "error", "message"),
+    ("parameters", "constraints", "error", "named"),
     [
-        (TARGETS, (), UserInputError, r"expected \['level', 'x1', 'x2'\]"),
-        ([level_parameter(2), *TARGETS], (), UserInputError, r"expected level_parameter\(3\)"),
-        (
-            [level_parameter(3), TARGETS[0], RangeParameterConfig("x2", (0, 5), "float")],
-            (),
-            UserInputError,
-            "expected the range of real numbers from -5 to 5",
-        ),
-        ([level_parameter(3), *TARGETS], ("x1 <= x2",), UnsupportedError, "fill a box"),
+        (TARGETS, (), UserInputError, "level"),
+        ([level_parameter(2), *TARGETS], (), UserInputError, "level"),
+        ([level_parameter(3), TARGETS[0], HALF], (), UserInputError, "x2"),
+        ([level_parameter(3), *TARGETS], ("x1 <= x2",), UnsupportedError, "x1"),
     ],
 )
 def test_experiments_that_do_not_fit(
-    parameters: list[Any], constraints: tuple[str, ...], error: type[Exception], message: str
+    parameters: list[Any], constraints: tuple[str, ...], error: type[Exception], named: str
 ) -> None:
     """They are refused before the first trial."""
     client = Client()
     client.configure_experiment(parameters=parameters, parameter_constraints=list(constraints))
     client.configure_optimization(objective="z")
     client.set_generation_strategy(resolution_tree_strategy(TARGETS, MAX_LEVEL))
-    with pytest.raises(error, match=message):
+    with pytest.raises(error, match=named):
+        client.get_next_trials(max_trials=1)
+
+
+@pytest.mark.parametrize("initial_trials", [None, 0])
+def test_a_trial_that_is_no_cell(initial_trials: int | None) -> None:
+    """It is refused by its index; so are values to fix that no cell has."""
+    arm = {"level": 2, "x1": 2.5, "x2": 2.5}
+    client = make_client(initial_trials=initial_trials)
+    with pytest.raises(UserInputError, match="x1"):
+        client.get_next_trials(max_trials=1, fixed_parameters={"x1": 0.3})
+    client.complete_trial(client.attach_trial(arm), {"z": 0.5})
+    with pytest.raises(UserInputError, match="trial 0"):
         client.get_next_trials(max_trials=1)
 
 
@@ -311,6 +275,5 @@ def test_where_no_cell_tells_anything_the_one_known_least_is_measured(
     )
     client = make_client(acquisition="max_value_entropy")
     arms = run_trials(client, 6)
-    assert "has the largest variance" in query(client, 5).why
     *measured, chosen = cells_of(arms)
     assert chosen != TREE.active(measured)[0]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
@@ -18,7 +15,6 @@ from ax_costaware import complete_trial, cost_aware_strategy, spending
 from ax_costaware.ax_bridge.node import CostAwareNode
 from ax_costaware.ax_bridge.turns import CostAwareStrategy
 from tests.ax.gittins_toy import FAST, make_client, objective
-from tests.resuming import load, open_database
 
 WAITING = [DataRequiredError("Wait."), MaxParallelismReachedException(2, node_name="Wait.")]
 ENDS = [OptimizationShouldStop("No more."), *WAITING]
@@ -46,31 +42,6 @@ def make_ax_client(strategy: GenerationStrategy) -> AxClient:
         tracking_metric_names=["sec"],
     )
     return client
-
-
-def _check(client: Client) -> None:
-    assert type(client._generation_strategy) is CostAwareStrategy
-    assert list(client.get_next_trials(max_trials=4)) == [1, 2]
-    with pytest.raises(OptimizationShouldStop, match=r"No more\."):
-        client.get_next_trials(max_trials=4)
-    assert list(client._experiment.trials) == [0, 1, 2]
-
-
-@pytest.mark.parametrize("suffix", ["", ".json", ".db"])
-def test_what_was_made_is_kept(
-    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As it was made, and loaded from either store."""
-    path = tmp_path / f"stored{suffix}"
-    config = open_database(path) if suffix == ".db" else None
-    client = make_client(storage_config=config)
-    client.get_next_trials(max_trials=1)
-    if suffix == ".json":
-        client.save_to_json_file(str(path))
-        stored = json.loads(path.read_text())["generation_strategy"]
-        assert stored["__type"] == "GenerationStrategy", "Ax reads it by itself"
-    _last_of(3, monkeypatch)
-    _check(load(str(path)) if suffix else client)
 
 
 def test_other_strategies_are_left_alone() -> None:
@@ -147,23 +118,3 @@ def test_every_trial_of_ax_client_is_handed_out(terms: dict[str, object], cost: 
             complete_trial(client, index, objective(arm), cost=cost)
     assert handed_out == list(client.experiment.trials)
     assert {entry.status for entry in spending(client).entries} == {"COMPLETED"}
-
-
-@pytest.mark.parametrize(
-    ("terms", "limit", "why"),
-    [
-        (
-            {"cost": 1.0, "budget": 5.0},
-            5,
-            "What remains of budget=5 certainly pays for no more.",
-        ),
-        ({"cost": 1.0}, 6, "The initial design waits for the outcomes of its trials."),
-    ],
-)
-def test_a_limit_of_a_batch_is_said(
-    terms: dict[str, object], limit: int, why: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    client = make_client(**{**terms, "initial_trials": 6})
-    assert len(client.get_next_trials(max_trials=9)) == limit
-    (said,) = _said(caplog)
-    assert said.startswith(f"The batch ends with {limit} of 9 trials. {why}")

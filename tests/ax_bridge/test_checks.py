@@ -30,7 +30,6 @@ from ax_costaware.ax_bridge.checks import (
 )
 from ax_costaware.ax_bridge.search_space import space_of
 from ax_costaware.exceptions import InputError, UnsupportedInputError
-from ax_costaware.methods import UnknownCosts
 
 SETS = (ControlSet(["x"], cost=1.0), ControlSet(["x", "n", "soil"], cost=2.0, name="all"))
 MARGINALS: dict[str, Any] = {
@@ -72,77 +71,6 @@ def first_trial(
     return client
 
 
-def test_a_good_experiment_passes() -> None:
-    """Also with one control set, which Ax makes a fixed parameter, and a sample of integers."""
-    first_trial(change={"n": Empirical((1.0, 1.0, 3.0))})
-    one = (SETS[1],)
-    client = first_trial(
-        control_sets=one, change={"x": Uniform(0, 1)}, parameter=control_set_parameter(one)
-    )
-    (arm,) = client._experiment.trials[0].arms
-    assert arm.parameters["control_set"] == "all"
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"without": "control_set"}, "no parameter 'control_set'. Add control_set_parameter"),
-        (
-            {
-                "parameter": ChoiceParameterConfig(
-                    "control_set", ["x", "y"], "str", is_ordered=False
-                )
-            },
-            r"'control_set' has the values \['x', 'y'\], .* control sets \['x', 'all'\]",
-        ),
-        (
-            {"parameter": RangeParameterConfig("control_set", (0, 1), "int")},
-            "Add control_set_parameter",
-        ),
-        ({"without": "soil"}, "controls 'soil', which is no parameter"),
-        ({"change": {"n": None}}, r"'n' has no marginal, and control set 'x' does not .*'n'\]"),
-        ({"change": {"wind": Uniform(0, 1)}}, "entry for 'wind', which is no free parameter"),
-        (
-            {"change": {"x": Uniform(-0.5, 1)}},
-            r"'x'.* outside the bounds \[0, 1\] of parameter 'x'.* such as 'x >= 0'",
-        ),
-        ({"change": {"x": Discrete(("a", "b"))}}, "'x'.* are not numbers"),
-        ({"change": {"n": Uniform(1, 4)}}, "'n'.* are not integers"),
-        ({"change": {"n": Discrete((1, 9))}}, r"'n'.* outside the bounds.* such as 'n <= \d'"),
-        ({"change": {"n": Empirical((1.5, 2.0))}}, "'n'.* are not integers"),
-        ({"change": {"soil": Uniform(0, 1)}}, "'soil'.* is continuous"),
-        ({"change": {"soil": Discrete(("clay", "loam"))}}, "value 'loam', which is not one of"),
-    ],
-)
-def test_user_errors(change: dict[str, Any], message: str) -> None:
-    """Each message names the parameter, what it has and what it takes."""
-    with pytest.raises(UserInputError, match=message):
-        first_trial(**change)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"objective": "y, -z"}, r"several metrics, \['y', 'z'\]"),
-        ({"objective": "y + 2*z"}, r"several metrics, \['y', 'z'\]"),
-        (
-            {"outcome_constraints": ["z <= 1"], "rule": UnknownCosts()},
-            r"rule=UnknownCosts\(.*\) with outcome constraints z <= 1: it compares",
-        ),
-        ({"outcome_constraints": ["z >= 0.9 * baseline"]}, "z .* is relative to a baseline"),
-        ({"outcome_constraints": ["z + 2*w <= 1"]}, "is of several metrics: expected one metric"),
-        (
-            {"more": DerivedParameterConfig("twice", "2 * x", "float")},
-            "'twice' is derived from others",
-        ),
-    ],
-)
-def test_unsupported(change: dict[str, Any], message: str) -> None:
-    """What the method does not do is said, not ignored."""
-    with pytest.raises(UnsupportedError, match=message):
-        first_trial(**change)
-
-
 def test_outcome_constraints() -> None:
     """As Ax writes them: on either side, with a factor, and two on one metric."""
     client = Client()
@@ -167,14 +95,6 @@ def test_fixed_parameters_need_nothing_and_cannot_be_controlled() -> None:
             control_sets=(SETS[0], ControlSet(["x", "lamp"], 2.0, name="all")), more=fixed,
             change={"x": Uniform(0, 1)},
         )  # fmt: skip
-
-
-def test_constraints_that_cannot_be_met() -> None:
-    """The initial design says so instead of searching for ever."""
-    both = ControlSet(["x", "n", "soil"], cost=1.0, name="all")
-    alone = control_set_parameter([both])
-    with pytest.raises(UserInputError, match="met the parameter constraints"):
-        first_trial((both,), parameter=alone, constraints=["x + n <= 0.5"])
 
 
 def test_spaces_that_no_method_takes() -> None:
@@ -217,3 +137,42 @@ def test_errors_from_below_are_axs(ours: type[Exception], axs: type[Exception]) 
     assert isinstance(caught.value.__cause__, ours)
     with pytest.raises(KeyError):
         fail(KeyError("x"))
+
+
+NAMED = "control_set"
+OTHERS = ChoiceParameterConfig(NAMED, ["x", "y"], "str", is_ordered=False)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "named"),
+    [
+        ({"without": NAMED}, UserInputError, "control_set_parameter"),
+        ({"parameter": OTHERS}, UserInputError, NAMED),
+        ({"parameter": RangeParameterConfig(NAMED, (0, 1), "int")}, UserInputError, NAMED),
+        ({"without": "soil"}, UserInputError, "soil"),
+        ({"change": {"n": None}}, UserInputError, "'n'"),
+        ({"change": {"wind": Uniform(0, 1)}}, UserInputError, "wind"),
+        ({"change": {"x": Uniform(-0.5, 1)}}, UserInputError, "'x'.*'x >= 0'"),
+        ({"change": {"x": Discrete(("a", "b"))}}, UserInputError, "'x'"),
+        ({"change": {"n": Uniform(1, 4)}}, UserInputError, "'n'"),
+        ({"change": {"n": Discrete((1, 9))}}, UserInputError, r"'n'.*'n <= \d'"),
+        ({"change": {"n": Empirical((1.5, 2.0))}}, UserInputError, "'n'"),
+        ({"change": {"soil": Uniform(0, 1)}}, UserInputError, "soil"),
+        ({"change": {"soil": Discrete(("clay", "loam"))}}, UserInputError, "loam"),
+        ({"constraints": ["x + n <= 0.5"]}, UserInputError, "constraint"),
+        ({"objective": "y + 2*z"}, UnsupportedError, r"\['y', 'z'\]"),
+        ({"outcome_constraints": ["z >= 0.9 * baseline"]}, UnsupportedError, "z"),
+        ({"outcome_constraints": ["z + 2*w <= 1"]}, UnsupportedError, "metric"),
+        ({"more": DerivedParameterConfig("twice", "2 * x", "float")}, UnsupportedError, "twice"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(
+    change: dict[str, Any], error: type[Exception], named: str
+) -> None:
+    with pytest.raises(error, match=named):
+        first_trial(**change)
+
+
+def test_no_objective() -> None:
+    with pytest.raises(UserInputError, match="no objective"):
+        check_optimization_config(None)

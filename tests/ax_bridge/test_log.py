@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import math
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from ax.api.client import Client
 from ax.orchestration.orchestrator import FailureRateExceededError
 
 from ax_costaware import CostMetric, FunctionRunner, ReportedMetric, TrialResult
 from ax_costaware.session import (
-    attach_table,
     complete_trial,
     query,
     report_cost,
-    should_stop,
 )
-from tests.ax import feedback_toy, gittins_toy, indirect_toy, toy, tree_toy
+from tests.ax import feedback_toy, gittins_toy, toy, tree_toy
 
 NEARLY = "The budget is nearly used up: "
 
@@ -35,42 +30,6 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [entry.getMessage() for entry in mine]
 
 
-@pytest.mark.parametrize("method", [toy, gittins_toy, feedback_toy, indirect_toy, tree_toy])
-def test_one_line_for_each_decision(method: Any, caplog: pytest.LogCaptureFixture) -> None:
-    client: Client = method.make_client(initial_trials=2)
-    method.run_trials(client, 3)
-    found = lines(caplog)
-    assert len(found) == 3
-    for index, line in enumerate(found):
-        asked = query(client, index)
-        first, _ = str(asked).split(". " + asked.why)
-        before = sum(query(client, i).expected_cost or 0.0 for i in range(index))
-        assert line == f"{first}; {before:.6g} spent before. {asked.why}"
-        assert asked.why[0].isupper()
-        assert asked.why.endswith(".")
-        data = asked.to_dict()
-        assert json.loads(json.dumps(data)) == data
-        assert data["why"] == asked.why
-        frame = asked.to_frame()
-        (chosen,) = frame[frame["chosen"]].to_dict(orient="records")
-        assert chosen["in_play"]
-        assert chosen["cost"] == asked.expected_cost
-        assert chosen["control_set"] == asked.control_set
-        assert math.isfinite(chosen["value"]) == (index >= 2)
-
-
-def test_nothing_is_logged_but_decisions(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
-    client = gittins_toy.make_client(lmbda=1e-4)
-    gittins_toy.run_trials(client, 5)
-    caplog.clear()
-    client.save_to_json_file(str(tmp_path / "toy.json"))
-    loaded = Client.load_from_json_file(str(tmp_path / "toy.json"))
-    assert should_stop(loaded).stop is False
-    assert lines(caplog) == []
-    loaded.get_next_trials(max_trials=2)
-    assert [line.split(":")[0] for line in lines(caplog)] == ["Trial 5", "Trial 6"]
-
-
 def test_a_budget_that_is_nearly_used_up_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     client = feedback_toy.make_client(budget=10.0, initial_trials=10)
     (index,) = client.get_next_trials(max_trials=1)
@@ -82,26 +41,6 @@ def test_a_budget_that_is_nearly_used_up_is_said_once(caplog: pytest.LogCaptureF
         client.get_next_trials(max_trials=1)
     said = [line for line in lines(caplog) if line.startswith(NEARLY)]
     assert said == [f"{NEARLY}with trial 3, 9.5 of 10 is spent or reserved."]
-
-
-def test_a_batch_says_it_once(caplog: pytest.LogCaptureFixture) -> None:
-    client = indirect_toy.make_client(budget=10.0, initial_trials=10)
-    client.get_next_trials(max_trials=10)
-    found = lines(caplog)
-    assert [line.split(":")[0] for line in found if not line.startswith(NEARLY)] == [
-        f"Trial {i}" for i in range(10)
-    ]
-    assert [line for line in found if line.startswith(NEARLY)] == [
-        f"{NEARLY}with trial 8, 9 of 10 is spent or reserved."
-    ]
-
-
-def test_a_batch_of_which_no_cost_is_known_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
-    """Once; nothing keeps it within the budget."""
-    client = gittins_toy.make_client(cost="hours", budget=10.0, initial_trials=4)
-    client.get_next_trials(max_trials=4)
-    warned = [r.getMessage() for r in caplog.records if "may overrun budget=10" in r.getMessage()]
-    assert len(warned) == 1
 
 
 def budget_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -135,14 +74,6 @@ def test_a_reported_cost_that_uses_up_the_budget_is_said_once(
     assert budget_lines(caplog) == [f"{OVERRUN}with trial 0, 11.1 of 10 is spent or reserved."]
 
 
-def test_a_table_that_uses_up_the_budget_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    frame = pd.DataFrame({"x1": [0.1, 0.9], "x2": 0.5, "y": 1.0, "cost": [4.0, 5.5]})
-    for charge in (False, True):
-        attach_table(gittins_toy.make_client(cost=1.0, budget=10.0), frame, charge=charge)
-        said = [f"{NEARLY}with trial 1, 9.5 of 10 is spent or reserved."] if charge else []
-        assert budget_lines(caplog) == said
-
-
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_cost_that_a_runner_reports_is_said(
     fails: bool, caplog: pytest.LogCaptureFixture
@@ -158,3 +89,24 @@ def test_a_cost_that_a_runner_reports_is_said(
     with suppress(FailureRateExceededError):
         client.run_trials(max_trials=1)
     assert budget_lines(caplog) == [f"{NEARLY}with trial 0, 9.5 of 10 is spent or reserved."]
+
+
+@pytest.mark.parametrize("method", [toy, feedback_toy, tree_toy])
+def test_one_line_for_each_decision(method: Any, caplog: pytest.LogCaptureFixture) -> None:
+    client: Client = method.make_client(initial_trials=2)
+    method.run_trials(client, 3)
+    found = lines(caplog)
+    assert len(found) == 3
+    for index, line in enumerate(found):
+        asked = query(client, index)
+        before = sum(query(client, i).expected_cost or 0.0 for i in range(index))
+        assert line.startswith(f"Trial {index}: ")
+        assert line.endswith(f"; {before:.6g} spent before. {asked.why}")
+
+
+def test_a_batch_of_which_no_cost_is_known_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    """Once; nothing keeps it within the budget."""
+    client = gittins_toy.make_client(cost="hours", budget=10.0, initial_trials=4)
+    client.get_next_trials(max_trials=4)
+    warned = [r.getMessage() for r in caplog.records if "may overrun budget=10" in r.getMessage()]
+    assert len(warned) == 1

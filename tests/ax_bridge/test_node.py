@@ -11,7 +11,6 @@ import pytest
 from ax.adapter.registry import Generators
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig, StorageConfig
-from ax.core.observation import ObservationFeatures
 from ax.exceptions.core import OptimizationShouldStop, UserInputError
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
@@ -35,7 +34,6 @@ from ax_costaware.core.traits import Traits
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.cost_aware import CostAware
 from tests.ax import gittins_toy
-from tests.ax.toy import CONTROL_SETS, MARGINALS, arm_of, make_client, run_trials
 from tests.resuming import load, open_database
 
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -48,39 +46,6 @@ def ax_node(
     kwargs = {"seed": 0} if generator is Generators.SOBOL else {}
     spec = GeneratorSpec(generator, generator_kwargs=kwargs)
     return GenerationNode(name=name, generator_specs=[spec], transition_criteria=[*criteria])
-
-
-@pytest.mark.parametrize(
-    "method", [ControlSets(CONTROL_SETS, dict(MARGINALS)), CostAware(cost=1.0)]
-)
-def test_the_method_of_a_strategy(method: Method) -> None:
-    """It is found whatever nodes of Ax's stand before it."""
-    nodes = [ax_node("Ax", Generators.SOBOL), CostAwareNode(method)]
-    strategy = GenerationStrategy(name="mine", nodes=nodes)
-    assert method_of(strategy) is method
-    assert node_of(strategy) is nodes[1]
-    assert node_of(strategy).name == method.traits.label
-
-
-def test_strategy_of_no_method() -> None:
-    """The refusal names the strategy, and what makes one."""
-    strategy = GenerationStrategy(name="mine", nodes=[ax_node("Ax", Generators.SOBOL)])
-    message = r"'mine' .* expected one made by ax_costaware"
-    with pytest.raises(UserInputError, match=message):
-        method_of(strategy)
-    with pytest.raises(UserInputError, match=message):
-        method_of_class(strategy, ControlSets)
-    with pytest.raises(UserInputError, match="strategy 5 does not know what a trial costs"):
-        method_of(5)  # type: ignore[arg-type]
-
-
-def test_strategy_of_another_method() -> None:
-    """The refusal says which method it is, and which it has to be."""
-    strategy = strategy_of(CostAware(cost=1.0))
-    assert method_of_class(strategy, CostAware) == CostAware(cost=1.0)
-    message = "'CostAware' comes from cost_aware_strategy: expected .*control_set_strategy"
-    with pytest.raises(UserInputError, match=message):
-        method_of_class(strategy, ControlSets)
 
 
 def test_two_methods_in_one_strategy() -> None:
@@ -112,45 +77,6 @@ def _composed(
 def _nodes(client: Client) -> list[str]:
     runs = [trial.generator_runs[0] for trial in client._experiment.trials.values()]
     return [str(run._generation_node_name) for run in runs]
-
-
-@pytest.mark.parametrize("suffix", [".json", ".db"])
-@pytest.mark.parametrize(
-    ("criterion", "method", "count"),
-    [
-        (BudgetExhausted(transition_to="Last"), {"budget": 4.0, "charge_initial": False}, 4),
-        # A half is left, and pays for no trial.
-        (BudgetExhausted(transition_to="Last"), {"budget": 6.5}, 3),
-        (MinTrials(2, transition_to="Last"), {"budget": 40.0}, 2),
-        (MinTrials(2, transition_to="Last"), {}, 2),
-    ],
-)
-def test_between_nodes_of_ax(
-    criterion: TransitionCriterion,
-    method: dict[str, Any],
-    count: int,
-    suffix: str,
-    tmp_path: Path,
-) -> None:
-    """Each node goes on where the one before ends, loaded before every trial or not."""
-    path = tmp_path / f"toy{suffix}"
-    config = open_database(path) if suffix == ".db" else None
-    client = _composed([criterion], config, **method)
-    stays = _composed([criterion], **method)
-    for _ in range(3 + count + 2):
-        if suffix == ".json":
-            client.save_to_json_file(str(path))
-        client = load(str(path))
-        gittins_toy.run_trials(client, 1)
-        gittins_toy.run_trials(stays, 1)
-    assert _nodes(client) == _nodes(stays) == ["First"] * 3 + ["Ours"] * count + ["Last"] * 2
-    ours = [query(client, index).why for index in range(3, 3 + count)]
-    assert ours == [query(stays, index).why for index in range(3, 3 + count)]
-    assert [arm_of(client, i) for i in range(3, 3 + count)] == [
-        arm_of(stays, i) for i in range(3, 3 + count)
-    ]
-    assert node_of(client._generation_strategy).transition_criteria == [criterion]
-    assert recommend(client).parameters
 
 
 def test_a_batch_goes_on_with_the_next_node_when_the_budget_is_used_up() -> None:
@@ -186,29 +112,6 @@ def test_a_budget_of_a_node_of_ax() -> None:
     )
     with pytest.raises(UserInputError, match=r"node 'Ax': expected one of this package"):
         client.get_next_trials(max_trials=1)
-
-
-def test_decisions_of_a_batch_are_pending_without_a_trial() -> None:
-    """Each counts once, however many metrics there are; what cannot report any more does not."""
-    client = make_client(initial_trials=1)
-    run_trials(client, 2)
-    (lost, running) = client.get_next_trials(max_trials=2)
-    client.mark_trial_abandoned(lost)
-    arm: dict[str, Any] = {"control_set": "x1+x2", "x1": 0.25, "x2": 0.5, "x3": 0.5}
-    pending = {
-        metric: [
-            *(ObservationFeatures(arm_of(client, i), trial_index=i) for i in (lost, running)),
-            ObservationFeatures({**arm, "x1": 0.5}),
-            ObservationFeatures(arm),
-        ]
-        for metric in ("y", "cost")
-    }
-    node = node_of(client._generation_strategy)
-    problem = node.problem(client._experiment, pending)
-    assert [o.trial_index for o in problem.pending] == [running, None, None]
-    assert problem.earlier_in_batch == [{**arm, "x1": 0.5}, arm]
-    assert problem.next_index == 6
-    assert node.problem(client._experiment).pending == ()
 
 
 def test_a_model_is_fitted_once_for_the_same_data(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,3 +213,51 @@ def test_a_batch_goes_on_with_the_model_where_the_design_has_no_further_point() 
     complete_trial(client, index, 1.0)
     arms = client.get_next_trials(max_trials=3).values()
     assert len(arms) == 2, "each value that was not tried, once"
+
+
+@pytest.mark.parametrize(
+    ("criterion", "method", "count", "suffix"),
+    [
+        # A half is left, and pays for no trial.
+        (BudgetExhausted(transition_to="Last"), {"budget": 5.5}, 2, ".db"),
+        (MinTrials(2, transition_to="Last"), {}, 2, ".json"),
+    ],
+)
+def test_between_nodes_of_ax(
+    criterion: TransitionCriterion,
+    method: dict[str, Any],
+    count: int,
+    suffix: str,
+    tmp_path: Path,
+) -> None:
+    """Each node goes on where the one before ends, loaded in between or not."""
+    path = tmp_path / f"toy{suffix}"
+    client = _composed([criterion], open_database(path) if suffix == ".db" else None, **method)
+    stays = _composed([criterion], **method)
+    for number in range(3 + count + 1):
+        if number > 2:
+            if suffix == ".json":
+                client.save_to_json_file(str(path))
+            client = load(str(path))
+        gittins_toy.run_trials(client, 1)
+        gittins_toy.run_trials(stays, 1)
+    assert _nodes(client) == _nodes(stays) == ["First"] * 3 + ["Ours"] * count + ["Last"]
+    for index in range(3, 3 + count):
+        assert query(client, index) == query(stays, index)
+    assert node_of(client._generation_strategy).transition_criteria == [criterion]
+    assert recommend(client).parameters
+    assert "Sobol" in query(client, 0).why
+
+
+def test_the_method_of_a_strategy() -> None:
+    """It is found whatever nodes of Ax's stand before it; another one is refused by name."""
+    nodes = [ax_node("Ax", Generators.SOBOL), CostAwareNode(CostAware(cost=1.0))]
+    strategy = GenerationStrategy(name="mine", nodes=nodes)
+    assert node_of(strategy) is nodes[1]
+    assert method_of_class(strategy, CostAware) == CostAware(cost=1.0)
+    with pytest.raises(UserInputError, match=r"'mine'.*control_set_strategy"):
+        method_of_class(strategy, ControlSets)
+    other = GenerationStrategy(name="other", nodes=nodes[:1])
+    for given, named in ((other, "'other'"), (5, "strategy 5")):
+        with pytest.raises(UserInputError, match=named):
+            method_of(given)  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from ax.core.experiment import Experiment
 from ax.core.search_space import SearchSpace
 from ax.exceptions.core import UserInputError
 
-from ax_costaware import complete_trial, report_cost
+from ax_costaware import complete_trial
 from ax_costaware.ax_bridge.node import method_of, method_of_class
 from ax_costaware.ax_bridge.records import (
     RECORD,
@@ -25,14 +25,9 @@ from ax_costaware.ax_bridge.search_space import parameters_of_configs
 from ax_costaware.core.trial_times import TrialTimes
 from ax_costaware.methods.averages.law import pairs_of
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.methods.control_sets.learned import (
-    check_reported_costs,
-    costs_to_learn_from,
-)
 from ax_costaware.methods.cost_aware import CostAware
 from ax_costaware.methods.costly_feedback import CostlyFeedback
 from ax_costaware.space.parameters import Choice, Range
-from tests.ax.cost_toy import UNKNOWN_SETS, make_cost_client, run_with_costs
 from tests.ax.gittins_toy import make_client as make_gittins_client
 from tests.ax.toy import arm_of, make_client, objective, run_trials
 from tests.resuming import load
@@ -60,34 +55,6 @@ def test_configurations_become_value_objects() -> None:
         Choice("f", (True, False)),
     )
     assert parameters_of_configs(found) == found
-
-
-@pytest.mark.parametrize(
-    ("configs", "message"),
-    [
-        ("x", "target_parameters='x': expected a list"),
-        (
-            [DerivedParameterConfig("y", "x", "float")],
-            "expected RangeParameterConfig or ChoiceParameterConfig",
-        ),
-        (
-            [ChoiceParameterConfig("c", ["a", "b"], "str", dependent_parameters={"a": ["x"]})],
-            "dependent parameters",
-        ),
-        *(
-            ([RangeParameterConfig("s", (1, 2), "float", **more)], "a step_size > 0 that divides")
-            for more in (
-                {"step_size": 0.3},
-                {"step_size": 3.0},
-                {"step_size": 0.0},
-                {"step_size": 0.5, "scaling": "log"},
-            )
-        ),
-    ],
-)
-def test_refused_configurations(configs: Any, message: str) -> None:
-    with pytest.raises(UserInputError, match=message):
-        parameters_of_configs(configs)
 
 
 def test_steps_of_an_integer_are_integers() -> None:
@@ -154,24 +121,6 @@ def test_pairs_of_an_experiment() -> None:
     assert experiment._properties["ax_costaware"]["other"] == 2
 
 
-def test_costs_to_learn_from_are_read_from_the_trials() -> None:
-    """By control set, with those of failed trials, once they are reported."""
-    client = make_cost_client(budget=20.0)
-    paid = run_with_costs(client, 4)
-    (lost,) = client.get_next_trials(max_trials=1, fixed_parameters={"control_set": "x1"})
-    client.mark_trial_failed(lost)
-    method = method_of_class(client._generation_strategy, ControlSets)
-    by_set: dict[str, dict[int, float]] = {str(s.name): {} for s in UNKNOWN_SETS}
-    for index, cost in enumerate(paid):
-        by_set[arm_of(client, index)["control_set"]][index] = cost
-    assert costs_to_learn_from(past_trials(client._experiment, method), method) == by_set
-    report_cost(client, lost, 0.5)
-    by_set["x1"][lost] = 0.5
-    trials = past_trials(client._experiment, method)
-    assert costs_to_learn_from(trials, method) == by_set
-    check_reported_costs(trials, method)
-
-
 def test_trials_as_a_method_sees_them() -> None:
     """With what was planned, what came of it, and the record of the decision."""
     client = make_client(initial_trials=2)
@@ -194,3 +143,19 @@ def test_trials_as_a_method_sees_them() -> None:
     assert problem.trials == trials
     assert (problem.objective, problem.minimize) == ("y", False)
     assert problem.metrics == {"y"}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "x",
+        DerivedParameterConfig("y", "x", "float"),
+        ChoiceParameterConfig("c", ["a", "b"], "str", dependent_parameters={"a": ["x"]}),
+        RangeParameterConfig("s", (1, 2), "float", step_size=0.3),
+        RangeParameterConfig("s", (1, 2), "float", step_size=0.0),
+        RangeParameterConfig("s", (1, 2), "float", step_size=0.5, scaling="log"),
+    ],
+)
+def test_refused_configurations(config: Any) -> None:
+    with pytest.raises(UserInputError, match="target_parameters"):
+        parameters_of_configs([config])

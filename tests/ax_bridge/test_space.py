@@ -22,12 +22,8 @@ from torch import Tensor
 from ax_costaware import FixedHyperparameters, complete_trial, cost_aware_strategy
 from ax_costaware.ax_bridge.node import fitted_problem
 from ax_costaware.ax_bridge.search_space import parameter_of, parameters_of_configs, space_of
-from ax_costaware.core.problem import Problem
-from ax_costaware.methods.cost_aware import CostAware
 from ax_costaware.space.parameters import Choice
 from ax_costaware.space.space import Space
-from tests.ax import feedback_toy, toy
-from tests.methods.test_costs import COSTS
 from tests.space.test_space import check_same
 
 
@@ -100,15 +96,6 @@ def test_encodes_as_ax_does(adapter: TorchAdapter, space: Space) -> None:
         adapter._experiment.search_space.check_types(found, raise_error=True)
 
 
-def test_columns_are_those_of_the_model(adapter: Any, space: Space) -> None:
-    """All of them, each one once, within the bounds that the model was made with."""
-    indices = [i for column in space.columns.values() for i in column.indices]
-    assert sorted(indices) == list(range(len(adapter.parameters)))
-    assert space.bounds.T.tolist() == [
-        list(ends) for ends in adapter.generator.search_space_digest.bounds
-    ]
-
-
 def test_points_are_valid_and_decode_as_ax_does(
     adapter: TorchAdapter, space: Space, points: Tensor
 ) -> None:
@@ -127,17 +114,6 @@ def test_points_are_valid_and_decode_as_ax_does(
         assert len({row[name] for row in rows}) == len(space.columns[name].parameter.values)  # type: ignore[union-attr]
     held = space.columns["lamp"].indices[0]
     assert (space.sobol_points(16, seed=0, fixed={held: 5.0})[:, held] == 5.0).all()
-
-
-@pytest.mark.parametrize("cost", COSTS, ids=lambda cost: type(cost).__name__)
-def test_costs_at_valid_points_are_those_of_the_parameterizations(
-    cost: Any, space: Space, points: Tensor
-) -> None:
-    """In the adapter's space, which may encode a choice otherwise."""
-    method = CostAware(cost)
-    found = method.trial_costs.model(Problem(space)).log_cost(points).exp()
-    expected = points.new_tensor([method.cost_at(row) for row in space.decode(points)])
-    assert torch.allclose(found, expected, rtol=1e-9)
 
 
 def test_what_only_parameters_can_say() -> None:
@@ -181,21 +157,6 @@ def test_what_only_parameters_can_say() -> None:
     for row, found in zip(rows, space.decode(X), strict=True):
         check_same(found, row, but_for_rounding=("share",))
     assert torch.allclose(space.raw("power", X), X.new_tensor([row["power"] for row in rows]))
-
-
-def test_what_is_no_input_of_the_model() -> None:
-    """Neither the control set nor the time is a column of a space."""
-    client = toy.make_client()
-    toy.run_trials(client, 4)
-    space = fitted_problem(client._experiment, client._generation_strategy).space
-    assert list(space.columns) == ["x1", "x2", "x3"]
-    assert list(space.hidden) == ["control_set"]
-    row: dict[str, Any] = {"control_set": "x1", "x1": 0.1, "x2": 0.2, "x3": 0.3}
-    assert space.encode([row]).tolist() == [[0.1, 0.2, 0.3]]
-    client = feedback_toy.make_client()
-    feedback_toy.run_trials(client, 5)
-    problem = fitted_problem(client._experiment, client._generation_strategy)
-    assert problem.space.bounds.tolist() == [[0.0, 0.0], [1.0, 1.0]]
 
 
 def test_choices_on_a_log_scale() -> None:

@@ -20,11 +20,9 @@ from ax.orchestration.orchestrator_options import OrchestratorOptions
 
 from ax_costaware import (
     FixedHyperparameters,
-    GittinsStop,
     GittinsStoppingStrategy,
     ImprovementPerCostStop,
     complete_trial,
-    recommend,
     spending,
 )
 from tests.ax.gittins_toy import COST, make_client, objective
@@ -98,41 +96,6 @@ def test_ends_the_run_of_any_strategy(rule: Any) -> None:
     assert "Deploy trial" in message
 
 
-def test_our_own_strategy_ends_a_run_by_itself() -> None:
-    """``Client.run_trials`` takes it as it is, and in parallel."""
-    client = plant_client(budget=14.0, stop=GittinsStop(), acquisition="gittins")
-    client.run_trials(max_trials=40, parallelism=3, initial_seconds_between_polls=0)
-    assert spending(client).spent <= 14.0 + 1e-6
-    assert len(client._experiment.trials) < 40
-    assert recommend(client).expected_value > -0.03
-
-
-def test_before_there_is_data() -> None:
-    """No reason to stop, and no error."""
-    client = plant_client(sobol())
-    stopping = GittinsStoppingStrategy(COST, budget=10.0, min_trials=0)
-    stop, message = stopping.should_stop_optimization(client._experiment)
-    assert not stop
-    assert message == "no trial has an outcome yet."
-
-
-def test_bad_arguments() -> None:
-    """Refused when it is made."""
-    with pytest.raises(UserInputError, match="lmbda=None and budget=None: expected lmbda"):
-        GittinsStoppingStrategy(COST)
-    with pytest.raises(UserInputError, match="cost=0: expected"):
-        GittinsStoppingStrategy(0, lmbda=1.0)
-    assert GittinsStoppingStrategy(COST, rule=GittinsStop(2.0))._method.lmbda == 2.0
-
-
-@pytest.mark.parametrize(
-    ("argument", "value"), [("min_trials", "abc"), ("inactive_when_pending_trials", 3)]
-)
-def test_arguments_for_ax_are_checked_too(argument: str, value: Any) -> None:
-    with pytest.raises(UserInputError, match=f"{argument}={value!r}"):
-        GittinsStoppingStrategy(1.0, lmbda=0.1, **{argument: value})
-
-
 def test_several_pending_trials() -> None:
     """Asked beside them, it counts what they reserve, and takes their points for known."""
     client = plant_client(lmbda=0.03, stop=False, initial_trials=4)
@@ -160,3 +123,23 @@ def test_several_pending_trials() -> None:
         client.mark_trial_abandoned(index)
     assert asked.should_stop_optimization(client._experiment) != with_three
     assert spending(client).spent == before
+
+
+def test_before_there_is_data() -> None:
+    """No reason to stop, and no error."""
+    stopping = GittinsStoppingStrategy(COST, budget=10.0, min_trials=0)
+    assert not stopping.should_stop_optimization(plant_client(sobol())._experiment)[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({}, "lmbda=None and budget=None"),
+        ({"cost": 0, "lmbda": 1.0}, "cost=0"),
+        ({"lmbda": 1.0, "min_trials": "abc"}, "min_trials='abc'"),
+        ({"lmbda": 1.0, "inactive_when_pending_trials": 3}, "inactive_when_pending_trials=3"),
+    ],
+)
+def test_bad_arguments(arguments: dict[str, Any], named: str) -> None:
+    with pytest.raises(UserInputError, match=named):
+        GittinsStoppingStrategy(**{"cost": COST, **arguments})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from ax.exceptions.core import UserInputError
 
@@ -11,39 +9,12 @@ from ax_costaware import (
     control_set_parameter,
     control_set_strategy,
     cost_aware_strategy,
-    costly_feedback_strategy,
     strategy_of,
 )
 from ax_costaware.ax_bridge.node import CostAwareNode, method_of
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.cost_aware import CostAware
 from tests.ax.toy import CONTROL_SETS, MARGINALS
-from tests.methods.control_sets import test_control_sets
-from tests.methods.cost_aware import test_gittins
-from tests.methods.costly_feedback import test_costly_feedback
-from tests.priced import strategy_for
-
-NO_SURROGATE = ({"surrogate_spec": "gp"}, "surrogate_spec='gp': expected")
-
-
-@pytest.mark.parametrize(("change", "message"), [*test_control_sets.BAD_ARGUMENTS, NO_SURROGATE])
-def test_bad_arguments_of_control_sets(change: dict[str, Any], message: str) -> None:
-    """Each message names the argument, what it got and what it takes."""
-    arguments: dict[str, Any] = {"control_sets": CONTROL_SETS, "marginals": MARGINALS, **change}
-    with pytest.raises(UserInputError, match=message):
-        control_set_strategy(**arguments)
-
-
-@pytest.mark.parametrize(("change", "message"), [*test_gittins.BAD_ARGUMENTS, NO_SURROGATE])
-def test_bad_arguments_of_cost_aware(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserInputError, match=message):
-        strategy_for(**{"cost": 1.0, **change})
-
-
-@pytest.mark.parametrize(("change", "message"), [*test_costly_feedback.BAD_ARGUMENTS, NO_SURROGATE])
-def test_bad_arguments_of_costly_feedback(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserInputError, match=message):
-        costly_feedback_strategy(**change)
 
 
 def test_control_set_parameter() -> None:

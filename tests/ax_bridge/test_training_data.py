@@ -11,7 +11,6 @@ from ax.api.client import Client
 from ax.api.configs import StorageConfig
 from ax.core.data import Data
 from ax.core.experiment import Experiment
-from ax.generation_strategy.generation_strategy import GenerationStrategy
 
 from ax_costaware import complete_trial
 from ax_costaware.ax_bridge.records import problem_of
@@ -88,18 +87,6 @@ def test_outcomes_are_restored_from_the_record() -> None:
     assert restore_data(experiment) == [0, 1, 2]
     assert observed(experiment) == OUTCOMES
     assert restore_data(experiment) == []
-
-
-def test_ax_keeps_the_runs_in_a_list() -> None:
-    """Should this fail, ``ax_bridge`` has to find them elsewhere."""
-    client = make_client()
-    client.get_next_trials(max_trials=2)
-    strategy: GenerationStrategy = client._generation_strategy
-    trials = client._experiment.trials.values()
-    assert strategy._generator_runs == [trial.generator_runs[0] for trial in trials]
-    assert {run._generation_node_name for run in strategy._generator_runs} <= set(
-        strategy.nodes_by_name
-    )
 
 
 @pytest.mark.parametrize(

@@ -112,8 +112,7 @@ def test_a_strategy_that_was_loaded_has_the_lock(tmp_path: Path, store: str) -> 
         assert isinstance(copy.deepcopy(strategy), CostAwareStrategy)
 
 
-@pytest.mark.parametrize("ours", [True, False])
-@pytest.mark.parametrize("is_stored", [False, True])
+@pytest.mark.parametrize(("ours", "is_stored"), [(True, True), (False, False)])
 def test_threads_that_share_a_client(tmp_path: Path, ours: bool, is_stored: bool) -> None:
     """No thread fails, the budget is kept, and each trial is handed out once."""
     config = open_database(tmp_path / "toy.db") if is_stored else None

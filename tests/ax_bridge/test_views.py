@@ -14,11 +14,9 @@ from ax.analysis.plotly.cross_validation import CrossValidationPlot
 from ax.analysis.plotly.surface.slice import SlicePlot
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
-from ax.exceptions.core import UnsupportedError
 
-from ax_costaware import complete_trial, cost_aware_strategy, query, recommend
-from ax_costaware.ax_bridge import node as node_module
-from ax_costaware.ax_bridge.node import fitted_problem, node_of
+from ax_costaware import complete_trial, cost_aware_strategy
+from ax_costaware.ax_bridge.node import fitted_problem
 from ax_costaware.core.model import winsorized
 from tests.ax import gittins_toy
 from tests.ax.toy import arm_of, make_client, run_trials
@@ -60,18 +58,17 @@ def check_predictions(client: Client, points: list[dict[str, Any]], rel: float =
     assert all(one.keys() == expected.keys() for one in found)
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["maximize", "minimize"])
-def finished(request: pytest.FixtureRequest, short_searches: None) -> tuple[Client, float]:
-    """A client after twelve trials, with the sign of its outcomes."""
-    sign = -1.0 if request.param else 1.0
-    client = make_client(minimize=request.param)
-    run_trials(client, 12, sign)
-    return client, sign
+@pytest.fixture(scope="module")
+def finished(short_searches: None) -> Client:
+    """A client after twelve trials."""
+    client = make_client(minimize=True)
+    run_trials(client, 12, -1.0)
+    return client
 
 
-def test_predictions_are_those_of_decisions(finished: tuple[Client, float]) -> None:
+def test_predictions_are_those_of_decisions(finished: Client) -> None:
     """At inputs as they were realized; the control set says nothing about the outcome."""
-    client, _ = finished
+    client = finished
     points = [{**ARM, "control_set": name, "x1": x} for name in ("x1", "x1+x2") for x in (0, 0.7)]
     check_predictions(client, points)
     assert client.predict(points[:2]) == client.predict(points[2:])
@@ -150,9 +147,9 @@ def test_outliers_are_clipped_as_for_decisions() -> None:
     check_predictions(client, [{"x1": 0.1, "x2": 0.7}], rel=1e-4)
 
 
-def test_cross_validation_and_analyses(finished: tuple[Client, float]) -> None:
+def test_cross_validation_and_analyses(finished: Client) -> None:
     """Each left-out trial is predicted from the others, at its realized inputs."""
-    client, _ = finished
+    client = finished
     found = cross_validate(adapter_of(client))
     assert len(found) == 12
     observed = fitted_problem(client._experiment, client._generation_strategy).observed
@@ -168,54 +165,3 @@ def test_cross_validation_and_analyses(finished: tuple[Client, float]) -> None:
     ]
     assert len(cards) >= 3
     assert not [card.blob for card in cards if "Error" in type(card).__name__]
-
-
-def test_the_best_point_is_judged_by_its_expectation(finished: tuple[Client, float]) -> None:
-    """Not by the outcome it happened to have: x2 and x3 were uncontrolled."""
-    client, sign = finished
-    parameters, prediction, index, _ = client.get_best_parameterization()
-    arms = [arm_of(client, i) for i in client._experiment.trials]
-    assert {a["control_set"] for a in arms} == {"x1"}
-    rest = torch.rand(1024, 2, generator=torch.Generator().manual_seed(0), dtype=torch.double)
-    x1 = torch.tensor([a["x1"] for a in arms], dtype=torch.double)
-    points = torch.cat(
-        [x1[:, None, None].expand(-1, len(rest), 1), rest.expand(len(x1), -1, -1)], dim=-1
-    )
-    problem = fitted_problem(client._experiment, client._generation_strategy)
-    with torch.no_grad():
-        values = problem.model.posterior(points.reshape(-1, 1, 3)).mean
-    means = problem.scale.maximized(values).reshape(len(arms), -1).mean(-1)
-    assert index == int(means.argmax())
-    assert parameters == arms[index]
-    assert sign * prediction["y"][0] == pytest.approx(float(means.max()), abs=0.01)  # type: ignore[index]
-    assert query(client, index).controlled.keys() == {"x1"}
-
-
-def test_no_view_before_there_are_data() -> None:
-    client = gittins_toy.make_client()
-    client.get_next_trials(max_trials=1)
-    assert client._generation_strategy.adapter is None
-    with pytest.raises(UnsupportedError, match=r"Predicting .* failed"):
-        client.predict([arm_of(client, 0)])
-
-
-def test_nothing_is_made_that_nobody_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither by decisions, nor by what this package says of a run."""
-    asked: list[object] = []
-    make = vars(node_module)["adapter_of"]
-
-    def adapter_of(*args: Any) -> Any:
-        asked.append(args)
-        return make(*args)
-
-    monkeypatch.setattr(node_module, "adapter_of", adapter_of)
-    client = gittins_toy.make_client(initial_trials=2)
-    gittins_toy.run_trials(client, 4)
-    client.get_next_trials(max_trials=2)
-    recommend(client)
-    assert not asked
-    trials = node_of(client._generation_strategy).trials_from_node
-    client.predict([arm_of(client, 0)])
-    assert len(asked) == 1
-    assert node_of(client._generation_strategy).trials_from_node == trials
-    assert len(client._experiment.trials) == 6

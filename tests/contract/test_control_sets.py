@@ -56,6 +56,29 @@ class TestUnknownCosts(TestControlSets):
         return 0.5 if inputs.get("control_set") == "x1" else 2.0 + float(inputs["x1"])
 
 
+class TestPublishedUnknownCosts(TestControlSets):
+    """``UnknownCosts.published``: Algorithm 1 of the paper, whose costs are within a range."""
+
+    refuses: ClassVar[dict[str, Any]] = {"outcome constraints": "UnknownCosts"}
+
+    def strategy(self, unit: float = 1.0) -> Any:
+        rule = ac.UnknownCosts.published(60, worst_value=-0.3, rounds=1)
+        return ac.control_set_strategy(
+            sets(None, None),
+            MARGINALS,
+            budget=15 * unit,
+            rule=replace(rule, cost_range=unit),
+            beta=ac.TheoreticalBeta(1.0, 0.1),
+            initial_trials=3,
+            num_nodes=32,
+            surrogate_spec=GIVEN,
+            **FEW,
+        )
+
+    def cost(self, inputs: Mapping[str, Any]) -> float:
+        return 0.25 if inputs.get("control_set") == "x1" else 0.5 + 0.25 * float(inputs["x1"])
+
+
 class TestCostsOfValues(TestControlSets):
     def strategy(self, unit: float = 1.0) -> Any:
         costs = sets(ac.AffineCost({"x1": unit}, fixed=0.5 * unit), 2.0 * unit)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.experiment import Experiment
-from ax.core.objective import Objective
-from ax.core.optimization_config import OptimizationConfig
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.service.ax_client import AxClient
 
@@ -72,12 +69,6 @@ def behind(kind: str, client: Client) -> Any:
 
 
 @pytest.fixture
-def settings() -> ControlSets:
-    """Two control sets, a budget of 20, two initial trials."""
-    return SETTINGS
-
-
-@pytest.fixture
 def strategy() -> GenerationStrategy:
     """A strategy that holds the settings above."""
     return strategy_with(SETTINGS)
@@ -117,18 +108,3 @@ def client(strategy: GenerationStrategy) -> Client:
 def any_client(request: pytest.FixtureRequest, client: Client) -> tuple[Any, Experiment]:
     """The same experiment behind each kind of client, with the experiment itself."""
     return behind(request.param, client), client._experiment
-
-
-@pytest.fixture
-def two_metric_objective() -> Callable[[Experiment], None]:
-    """Gives an experiment an objective that sums two metrics."""
-
-    def change(experiment: Experiment) -> None:
-        experiment.optimization_config = OptimizationConfig(
-            objective=Objective(
-                expression="growth + height",
-                metric_name_to_signature={"growth": "growth", "height": "height"},
-            )
-        )
-
-    return change

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
@@ -12,7 +10,7 @@ from ax.core.generator_run import GeneratorRun
 
 from ax_costaware.ax_bridge.records import RECORD
 from ax_costaware.methods.costly_feedback import CostlyFeedback
-from ax_costaware.session import complete_trial, query, spending
+from ax_costaware.session import complete_trial, spending
 
 from .conftest import KINDS, behind, strategy_with
 
@@ -56,20 +54,6 @@ def observed(client: Client, trial_index: int) -> dict[str, float]:
     return dict(zip(frame["metric_name"], frame["mean"], strict=True))
 
 
-def test_whether_to_measure() -> None:
-    client = make()
-    initial, skip = query(client, generate(client, True, "initial")), generate(client, False)
-    assert (initial.measure, initial.expected_cost) == (True, 2.0)
-    asked = query(client, skip)
-    assert (asked.measure, asked.expected_cost, asked.decision) == (False, 0.0, DECISION)
-    assert str(asked) == (
-        "Trial 1: set water = 0.0625 [expected cost 0], without measuring. "
-        "It is better than its rivals with probability 0.95."
-    )
-    attached = query(client, client.attach_trial({"water": 0.9}))
-    assert (attached.measure, attached.expected_cost) == (True, 2.0)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("measure", [True, False])
 @pytest.mark.parametrize("hour", [None, 7.5])
@@ -105,35 +89,3 @@ def test_a_measurement_that_comes_late_is_charged() -> None:
     client.attach_data(index, {"growth": 1.0})
     (entry,) = spending(client).entries
     assert (entry.skipped, entry.charged) == (False, 2.0)
-
-
-def test_a_reported_cost_counts() -> None:
-    client = make()
-    for cost, value in ((0.5, None), (0.5, 1.0), (0.0, 1.0)):
-        outcome = None if value is None else {"growth": value, "hour": 1.0}
-        complete_trial(client, generate(client, True), outcome, cost=cost)
-    assert [entry.charged for entry in spending(client).entries] == [0.5, 0.5, 0.0]
-    assert [entry.skipped for entry in spending(client).entries] == [True, False, False]
-
-
-def test_spending_tells_skipped_from_measured() -> None:
-    client = make()
-    outcome = {"growth": 1.0, "hour": 1.0}
-    complete_trial(client, generate(client, True, "initial"), outcome)
-    for measure in (True, False, False):
-        complete_trial(client, generate(client, measure), outcome if measure else None)
-    generate(client, True)
-    client.mark_trial_failed(generate(client, True))
-    generate(client, False)
-    paid = spending(client)
-    assert str(paid) == (
-        "Spent 8 of 20 (2 of it reserved for unfinished trials), 12 remaining.\n"
-        "  chosen by the model: 4 trials, 6\n"
-        "  skipped: 2 trials, 0\n"
-        "  initial: 1 trial, 2"
-    )
-    frame = paid.to_frame()
-    assert list(frame["skipped"]) == [False, False, True, True, False, False, False]
-    unlimited: Any = make(budget=None)
-    complete_trial(unlimited, generate(unlimited, False))
-    assert str(spending(unlimited)) == "Spent 0.\n  skipped: 1 trial, 0"

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from ax.api.client import Client
-from ax.api.configs import RangeParameterConfig, StorageConfig
+from ax.api.configs import RangeParameterConfig
 from ax.exceptions.core import UserInputError
-from ax.storage.sqa_store.db import (
-    create_all_tables,
-    get_engine,
-    init_engine_and_session_factory,
-)
 
 from ax_costaware import (
     UniformBoxConditional,
-    add_pairs,
     complete_trial,
     indirect_query_strategy,
-    recommend,
 )
 from ax_costaware.ax_bridge.records import RECORD
 from ax_costaware.runners.reporting import read_outcome
 from ax_costaware.runners.result import TrialResult, plain_result
 from tests.ax import tree_toy
-from tests.ax.feedback_toy import make_client as make_feedback_client
-from tests.ax.indirect_toy import learned, make_client, pairs, run_trials
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -74,23 +64,3 @@ def test_realised_cells_that_the_tree_does_not_have() -> None:
     with pytest.raises(UserInputError, match=r"trial 0: .* is no cell.*exclude_trial") as refusal:
         client.get_next_trials(max_trials=1)
     assert "outside" not in str(refusal.value)
-
-
-def test_pairs_are_no_business_of_other_methods() -> None:
-    for client in (make_feedback_client(), tree_toy.make_client()):
-        with pytest.raises(UserInputError, match=r"expected one made by .*indirect_query"):
-            add_pairs(client, [[1.0, 2.0]], [[0.1, 0.2]])
-
-
-def test_pairs_are_saved_at_once(tmp_path: Path) -> None:
-    """In a database, at full precision, and without a trial that is saved afterwards."""
-    url = f"sqlite:///{tmp_path / 'toy.db'}"
-    init_engine_and_session_factory(url=url, force_init=True)
-    create_all_tables(get_engine())
-    config = StorageConfig(url=url)
-    client = make_client(conditional=learned(40), storage_config=config)
-    run_trials(client, 3)
-    add_pairs(client, *pairs(7, seed=1))
-    loaded = Client.load_from_database("toy", storage_config=config)
-    assert recommend(loaded) == recommend(client)
-    assert loaded._experiment._properties == client._experiment._properties

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from ax.api.client import Client
 from ax.exceptions.core import UserInputError
 from scipy.stats import kstest
 
 from ax_costaware import (
-    Discrete,
     JointEmpirical,
     Learned,
     Uniform,
@@ -21,7 +18,6 @@ from ax_costaware import (
     input_fit,
 )
 from ax_costaware.laws.input_fit import conditional_fit_of
-from tests.session.conftest import behind
 from tests.session.inputs_toy import LAWS, add_trial, make_client, trials_as_assumed
 
 
@@ -38,9 +34,6 @@ def test_tests_of_what_was_left_to_chance() -> None:
     assert wind.realised_mean == pytest.approx(np.mean(winds))
     assert (wind.assumed_mean, lamp.assumed_mean) == (0.5, None)
     assert report.agrees
-    assert str(report).startswith(
-        "The inputs agree with their distributions.\n  wind: 24 trials, mean 0."
-    )
     assert list(report.to_frame()["agrees"]) == [True, True]
 
 
@@ -48,24 +41,10 @@ def test_a_law_that_does_not_hold_is_named() -> None:
     trials = [(s, x, 0.5 + 0.5 * wind, lamp) for s, x, wind, lamp in trials_as_assumed(40)]
     report = input_fit(make_client(trials))
     assert (report.disagreeing, report.agrees) == (("wind",), False)
-    assert report.verdict == "The inputs disagree with their distributions: wind not as assumed."
-    assert "! wind: 30 trials, mean 0.7" in str(report)
-    assert "  lamp: 40 trials, p = " in str(report)
+    assert "wind" in report.verdict
     assert list(report.to_frame()["agrees"]) == [False, True]
     # A level that nothing reaches: no alarm.
     assert input_fit(make_client(trials), significance=1e-12).agrees
-
-
-def test_recent_trials_show_drift() -> None:
-    """All trials together hide what the last ones show."""
-    trials = trials_as_assumed(80, seed=3)
-    late = [("x", x, 0.9 + 0.1 * wind, lamp) for _, x, wind, lamp in trials_as_assumed(8, seed=4)]
-    client = make_client([*trials, *late])
-    assert input_fit(client).agrees
-    report = input_fit(client, last=8)
-    assert (report.disagreeing, report.last) == (("wind",), 8)
-    assert [fit.n for fit in report.fits] == [8, 8]
-    assert input_fit(client, last=1000).fits == input_fit(client).fits
 
 
 def test_learned_laws_are_tested_against_what_was_learned_before() -> None:
@@ -93,26 +72,11 @@ def test_learned_laws_are_tested_against_what_was_learned_before() -> None:
         at.append((chance, chance))
     expected = conditional_fit_of("wind", late, at, before[0])
     assert report.fits[0].p_value == pytest.approx(expected.p_value)
-    assert report.fits[0].test.endswith("against the distribution learned before each trial")
     mean = np.mean([law.expectation for law in before])
     assert report.fits[0].assumed_mean == pytest.approx(mean)
     square = np.mean([law.variance + law.expectation**2 for law in before])
     assert report.fits[0].assumed_std == pytest.approx((square - mean**2) ** 0.5)
     assert report.laws["wind"] == before[0].updated(late)
-
-
-def test_lamps_that_the_prior_does_not_have() -> None:
-    """They count as realised, and as against the law until they are learned."""
-    laws = {"wind": LAWS["wind"], "lamp": Learned(Discrete(("red",)), 2.0)}
-    trials = trials_as_assumed(20)
-    report = input_fit(make_client(trials, marginals=laws))
-    lamps, reds, bounds = [lamp for *_, lamp in trials], 2.0, []
-    for i, lamp in enumerate(lamps):
-        share = reds / (2 + i)
-        bounds.append((0.0, share) if lamp == "red" else (share, 1.0))
-        reds += lamp == "red"
-    expected = conditional_fit_of("lamp", lamps, bounds, laws["lamp"])
-    assert report.fits[1].p_value == pytest.approx(expected.p_value)
 
 
 def test_joint_laws_are_tested_given_what_was_controlled() -> None:
@@ -136,42 +100,23 @@ def test_joint_laws_are_tested_given_what_was_controlled() -> None:
     )
     assert report.fits[0].p_value == expected.p_value
     assert report.fits[0].assumed_mean is None, "it differs from trial to trial"
-    assert "given the controlled inputs" in str(report)
     low = [(s, x, wind - 0.4, lamp) for s, x, wind, lamp in high]
     assert input_fit(make_client(low, **options)).disagreeing == ("wind",)
-
-
-def test_report_is_that_of_the_stored_experiment(tmp_path: Path) -> None:
-    client = make_client(trials_as_assumed(12))
-    path = tmp_path / "inputs.json"
-    client.save_to_json_file(str(path))
-    assert input_fit(Client.load_from_json_file(str(path))) == input_fit(client)
-    assert input_fit(behind("Experiment", client)) == input_fit(client)
 
 
 def test_without_trials_there_is_nothing_to_say() -> None:
     report = input_fit(make_client([("all", 0.5, 0.5, "red")]))
     assert (report.fits, report.agrees) == ((), True)
-    assert str(report) == "No completed trial has an uncontrolled input yet."
     assert report.to_frame().columns[0] == "name"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"last": 0}, "last=0"),
-        ({"last": 2.5}, "last=2.5"),
-        ({"significance": 0.0}, "significance=0.0"),
-        ({"significance": 1}, "significance=1"),
-    ],
+    ("name", "value"), [("last", 0), ("last", 2.5), ("significance", 0.0), ("significance", 1)]
 )
-def test_bad_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserInputError, match=message):
-        input_fit(make_client([]), **arguments)
-
-
-def test_other_strategies_are_refused() -> None:
+def test_bad_arguments_are_refused(name: str, value: Any) -> None:
     client = make_client([])
+    with pytest.raises(UserInputError, match=f"{name}={value}"):
+        input_fit(client, **{name: value})
     client.set_generation_strategy(cost_aware_strategy(cost=1.0, lmbda=0.1))
     with pytest.raises(UserInputError, match="control_set_strategy"):
         input_fit(client)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError
-from typing import Any
-
 import pytest
 from ax.api.client import Client
 from ax.core.arm import Arm
-from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
 from ax.exceptions.core import UserInputError
 
@@ -34,31 +30,6 @@ def _generate(client: Client) -> int:
     return client._experiment.new_trial(run).mark_running(no_runner_required=True).index
 
 
-def test_generated_trial(client: Client) -> None:
-    asked = query(client, _generate(client))
-    assert asked.trial_index == 1
-    assert asked.control_set == "water+acid"
-    assert asked.controlled == asked.parameters == {"water": 0.25, "acid": 0.123456789}
-    assert asked.expected_cost == 2.75
-    assert asked.measure is True
-    assert asked.why == "It has the largest value."
-    assert asked.decision == DECISION
-    assert str(asked) == (
-        "Trial 1: set water = 0.25, acid = 0.123457 [control set water+acid, expected cost 2.75]. "
-        "It has the largest value."
-    )
-    with pytest.raises(FrozenInstanceError):
-        asked.measure = False  # type: ignore[misc]
-
-
-def test_attached_trial_says_so(any_client: tuple[Any, Experiment]) -> None:
-    asked = query(any_client[0], 0)
-    assert asked.controlled == {"water": 0.25}
-    assert asked.expected_cost == 1.0
-    assert "attached by the user" in asked.why
-    assert asked.decision == {}
-
-
 def test_arm_without_a_controlled_value_is_refused(client: Client) -> None:
     experiment = client._experiment
     experiment.new_trial().add_arm(Arm(parameters={"control_set": "water+acid", "water": 0.5}))
@@ -68,6 +39,8 @@ def test_arm_without_a_controlled_value_is_refused(client: Client) -> None:
 
 def test_candidates_of_a_generated_trial(client: Client) -> None:
     asked = query(client, _generate(client))
+    assert asked.parameters == asked.controlled == {"water": 0.25, "acid": 0.123456789}
+    assert asked.decision == DECISION
     frame = asked.to_frame()
     assert list(frame["control_set"]) == ["water", "water+acid"]
     assert list(frame["chosen"]) == list(frame["in_play"]) == [False, True]
@@ -91,10 +64,3 @@ def test_candidates_with_learned_costs_and_bounds(client: Client) -> None:
     assert list(frame["cost"]) == [0.5, 2.0]
     assert list(frame["cost_standard_error"].dropna()) == [0.1]
     assert list(frame["upper_bound"]) == [1.25, 2.5]
-
-
-def test_candidates_of_an_attached_trial(client: Client) -> None:
-    frame = query(client, 0).to_frame()
-    assert list(frame["chosen"]) == [True, False]
-    assert list(frame["cost"]) == [1.0, 2.5]
-    assert frame["value"].isna().all()

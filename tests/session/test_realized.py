@@ -76,12 +76,6 @@ def test_values_of_another_kind_are_refused(name: str, given: Any) -> None:
         read_realized({**ALL, name: given}, SPACE, controlled=[])
 
 
-def test_fixed_parameters_are_neither_asked_for_nor_taken() -> None:
-    assert set(read_realized(ALL, SPACE, controlled=[])) == set(ALL)
-    with pytest.raises(UserInputError, match=r"realized names \['field'\]"):
-        read_realized({**ALL, "field": "south"}, SPACE, controlled=[])
-
-
 def test_bounds_are_inside() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

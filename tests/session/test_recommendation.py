@@ -13,7 +13,7 @@ from ax.exceptions.core import UserInputError
 from ax_costaware.core.model import FixedHyperparameters
 from ax_costaware.costs.control_set import ControlSet
 from ax_costaware.laws.marginals import Uniform
-from ax_costaware.session import Recommendation, complete_trial, recommend
+from ax_costaware.session import complete_trial, recommend
 from ax_costaware.strategies import control_set_parameter, control_set_strategy
 
 CONTROL_SETS = (
@@ -88,49 +88,13 @@ def test_best_expectation_of_every_control_set(sign: float) -> None:
     assert water.alternatives == ()
 
 
-def test_text() -> None:
-    alternative = Recommendation("b", {"b": "red", "n": 2}, 1.0, 0.25, 1.0)
-    best = Recommendation("a", {"a": 1 / 3}, -2.0, 0.5, 1.5, (alternative,))
-    assert str(best) == (
-        "a = 0.333333 [control set a, expected cost 1.5]: "
-        "expected value -2, standard deviation 0.5\n"
-        "  or b = red, n = 2 [control set b, expected cost 1]: "
-        "expected value 1, standard deviation 0.25"
-    )
-
-
-def test_text_of_many_alternatives() -> None:
-    alternatives = tuple(Recommendation("b", {"b": i}, 1.0, 0.25, 1.0) for i in range(12))
-    lines = str(Recommendation("a", {"a": 1}, 2.0, 0.5, 1.5, alternatives)).splitlines()
-    assert len(lines) == 12
-    assert lines[-1] == "  and 2 more"
-
-
-def test_no_data_yet() -> None:
-    client = _client()
-    with pytest.raises(UserInputError, match="no data for its objective yet"):
-        recommend(client)
-    client.configure_tracking_metrics(["height"])
-    index = client.attach_trial({"control_set": "water", "water": 10.0, "acid": 0.5})
-    complete_trial(client, index, raw_data={"height": 1.0}, realized={"acid": 0.5})
-    with pytest.raises(UserInputError, match="no data for its objective yet"):
-        recommend(client)
-
-
 def test_an_input_that_was_added_and_has_no_law() -> None:
     """Refused as by the next decision; it was a ``KeyError`` with the name of the input."""
     client = _client()
     _add_grid(client)
     added = RangeParameter("light", ParameterType.FLOAT, 0.0, 1.0, backfill_value=0.5)
     client._experiment.add_parameters_to_search_space([added])
-    with pytest.raises(UserInputError, match=r"'light' has no marginal.*add marginals\['light'\]"):
-        recommend(client)
-
-
-def test_strategy_of_another_method_is_refused() -> None:
-    client = _client()
-    client.configure_generation_strategy(method="random_search")
-    with pytest.raises(UserInputError, match="does not know what a trial costs"):
+    with pytest.raises(UserInputError, match="'light'"):
         recommend(client)
 
 
@@ -143,7 +107,7 @@ def test_the_best_within_a_limit_of_what_deploying_costs() -> None:
     assert (cheaper.control_set, cheaper.expected_cost) == ("acid", 1.5)
     assert [one.control_set for one in cheaper.alternatives] == ["water"]
     assert recommend(client, max_cost=1.0).control_set == "water"
-    with pytest.raises(UserInputError, match=r"max_cost=0\.9: expected at least 1, the smallest"):
+    with pytest.raises(UserInputError, match=r"max_cost=0\.9"):
         recommend(client, max_cost=0.9)
-    with pytest.raises(UserInputError, match="max_cost='low': expected a finite number > 0, or N"):
+    with pytest.raises(UserInputError, match="max_cost='low'"):
         recommend(client, max_cost="low")  # type: ignore[arg-type]

@@ -12,7 +12,6 @@ from ax.exceptions.core import OptimizationShouldStop, UserInputError
 from ax_costaware import (
     GittinsDecay,
     GittinsStop,
-    GittinsStoppingStrategy,
     StandardizedPrice,
     complete_trial,
     should_stop,
@@ -25,16 +24,10 @@ pytestmark = pytest.mark.usefixtures("short_searches")
 SURROGATE = FAST["surrogate_spec"]
 
 
-@pytest.mark.parametrize("minimize", [False, True])
 @pytest.mark.parametrize(
-    ("acquisition", "reason"),
-    [
-        ("gittins", "The largest Gittins index falls short"),
-        ("log_ei_per_cost", "The expected improvement per unit of cost of the best trial is"),
-        ("log_nei_per_cost", "The expected improvement per unit of cost of the best trial is"),
-    ],
+    ("acquisition", "minimize"), [("gittins", False), ("log_nei_per_cost", True)]
 )
-def test_it_says_what_the_next_decision_does(acquisition: str, reason: str, minimize: bool) -> None:
+def test_it_says_what_the_next_decision_does(acquisition: str, minimize: bool) -> None:
     """The numbers of the record that the next trial gets, and stop where asking for it stops."""
     sign = -1.0 if minimize else 1.0
     client = make_client(minimize, lmbda=0.02, acquisition=acquisition)
@@ -55,8 +48,6 @@ def test_it_says_what_the_next_decision_does(acquisition: str, reason: str, mini
     assert found.index is not None
     assert sign * found.index <= sign * found.incumbent
     assert f"{found.index:.6g}" in str(stop.value)
-    assert found.reason.rstrip(".").lower() in str(stop.value).lower()
-    assert str(found).startswith(f"Stop. {reason}")
     assert len(client._experiment.trials) == before > 4
 
 
@@ -96,12 +87,13 @@ def test_an_experiment_of_axs_default_strategy() -> None:
     learned = should_stop(client, cost="hours", budget=20.0, **options)
     assert learned.remaining is not None
     assert learned.spent == pytest.approx(sum(1.0 + a.parameters["x2"] for a in _arms(client)))
-    with pytest.raises(UserInputError, match="cost=None: the experiment's strategy is not one of"):
-        should_stop(client, lmbda=1.0)
-    with pytest.raises(UserInputError, match="lmbda=None and budget=None"):
-        should_stop(client, cost=COST)
-    with pytest.raises(UserInputError, match=r"cost='euros': trials \[0, 1, 2, 3, 4\]"):
-        should_stop(client, cost="euros", lmbda=1.0, **options)
+    for arguments, named in (
+        ({"lmbda": 1.0}, "cost=None"),
+        ({"cost": COST}, "lmbda=None and budget=None"),
+        ({"cost": "euros", "lmbda": 1.0, **options}, "cost='euros'"),
+    ):
+        with pytest.raises(UserInputError, match=named):
+            should_stop(client, **arguments)
 
 
 def _arms(client: Client) -> Any:
@@ -140,9 +132,6 @@ def test_given_hyperparameters_see_outliers_as_they_are() -> None:
         complete_trial(client, client.attach_trial({"x1": 0.9, "x2": 0.9}), -30.0)
     found = should_stop(other, surrogate_spec=SURROGATE)
     assert found == should_stop(own)
-    stopping = GittinsStoppingStrategy(COST, lmbda=0.01, surrogate_spec=SURROGATE)
-    assert not stopping._method.winsorize
-    assert GittinsStoppingStrategy(COST, lmbda=0.01)._method.winsorize
 
 
 def test_when_nothing_can_be_paid() -> None:
@@ -152,11 +141,6 @@ def test_when_nothing_can_be_paid() -> None:
     found = should_stop((client._experiment, client._generation_strategy))
     assert (found.stop, found.index, found.lmbda) == (True, None, None)
     assert found.remaining == 0.0
-    assert str(found).startswith("Stop. The budget is used up. Best so far: trial ")
-    assert found.spent == spending(client).spent
-
-
-def test_too_early() -> None:
-    """Without an outcome there is nothing to assess."""
-    with pytest.raises(UserInputError, match="nothing to assess yet: no trial has an outcome"):
+    with pytest.raises(UserInputError, match="no trial has an outcome"):
         should_stop(make_client(lmbda=1.0))
+    assert found.spent == spending(client).spent
