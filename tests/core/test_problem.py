@@ -54,6 +54,8 @@ def test_columns_that_are_held() -> None:
     fixed = {"soil": "clay", "rate": 0.1, "site": "here", "control_set": "all"}
     held = Problem(space, fixed=fixed).held
     assert held == pytest.approx({1: -1.0, 2: 0.0, 3: 1.0, 4: 0.0})
+    assert Problem(space).immovable == (2, 3, 4)
+    assert Problem(space, fixed=fixed).immovable == (1, 2, 3, 4)
 
 
 def test_what_was_not_lent_is_said() -> None:

@@ -136,3 +136,12 @@ def test_the_initial_design_goes_on_where_one_switching_cost_is_too_expensive() 
     method = method_with(control_sets=SETS, budget=7.5, initial_control_sets=cycle)
     charged = [entry.charged for entry in run_of(method, 4).ledger]
     assert charged == [2.0, 0.5, 0.5, 0.5]
+
+
+def test_money_pays_for_what_is_kept() -> None:
+    """In the initial design and by the rule, where it does not pay for a switching cost."""
+    method = method_with(budget=9.5, initial_trials=3, rule=LargestValuePerCost("worst"))
+    simulation = run_of(method, 8)
+    charged = [entry.charged for entry in simulation.ledger]
+    assert charged[:3] == [1.0, 6.0, 1.0]
+    assert charged[3:] == [1.0]
