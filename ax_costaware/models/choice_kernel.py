@@ -1,4 +1,4 @@
-"""Kernel for one-hot choices, whose columns share a length-scale.
+"""Kernels for one-hot choices: a shared length-scale of their columns, and effects of values.
 
 With a length-scale per column, the length-scale of an untried value would have its prior only. A
 shared one transfers what was learned from the tried values.
@@ -11,14 +11,59 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from gpytorch.kernels import MaternKernel
-from gpytorch.priors import Prior
+from gpytorch.kernels import AdditiveKernel, Kernel, LinearKernel, MaternKernel
+from gpytorch.priors import GammaPrior, Prior
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 
 _DISTANCE = 0.25
 """Distance of different values of a one-hot choice, in widths of a column."""
+
+
+_EFFECT_PRIOR = 2.0, 0.3
+"""Shape and rate of the Gamma prior of the variance of an effect. Its mode is about three times the
+variance of the outcomes, so that few values without an effect do not rule out others with one."""
+
+
+class ChoiceEffectKernel(LinearKernel):  # type: ignore[misc]
+    """Covariance ``v 1[a = b]`` of independent effects of the values of a one-hot choice.
+
+    Args:
+        columns: Columns of the choice.
+    """
+
+    def __init__(self, columns: Sequence[int]) -> None:
+        super().__init__(active_dims=tuple(columns), variance_prior=GammaPrior(*_EFFECT_PRIOR))
+        self.variance = torch.ones(1)
+
+    def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any) -> Tensor:
+        """Return the covariance as a dense tensor.
+
+        A low-rank one, as of ``LinearKernel``, would make GPyTorch factorize the other terms.
+        """
+        variance: Tensor = self.variance
+        if diag:
+            return variance.squeeze(-1) * (x1 * x2).sum(dim=-1)
+        return variance * (x1 @ x2.mT)
+
+
+def with_effects(kernel: Kernel, choices: Sequence[Sequence[int]]) -> Kernel:
+    r"""Return a kernel plus independent effects of the values of each choice.
+
+    .. math::
+        k(x, x') + \sum_j v_j \, 1[x_j = x'_j] .
+
+    The variance :math:`v_j` is that between values. Without it, many outcomes at one good value
+    make the whole kernel small, and an untried value then seems hardly better than the others.
+
+    Args:
+        kernel: The kernel.
+        choices: Columns of each one-hot choice.
+    """
+    if not choices:
+        return kernel
+    return AdditiveKernel(*map(ChoiceEffectKernel, choices), kernel)
 
 
 def shared_lengthscales(

@@ -17,7 +17,7 @@ from botorch.models.utils.gpytorch_modules import get_matern_kernel_with_gamma_p
 from botorch.utils.types import DEFAULT, _DefaultType
 from torch import Tensor
 
-from ax_costaware.models.choice_kernel import ChoiceMaternKernel
+from ax_costaware.models.choice_kernel import ChoiceMaternKernel, with_effects
 from ax_costaware.models.configurable_gp import ConfigurableGP, search_by_logarithms
 
 
@@ -30,7 +30,8 @@ class MaternGP(ConfigurableGP):
         train_Yvar: ``n x 1`` known noise variances; None to infer the noise.
         outcome_transform: As in ``SingleTaskGP``, which standardizes outcomes by default.
         input_transform: As in ``SingleTaskGP``.
-        choices: Columns of each one-hot choice, which share a length-scale.
+        choices: Columns of each one-hot choice, which share a length-scale; each of its values also
+            has an effect of its own, see ``with_effects``.
     """
 
     knows_choices = True
@@ -55,7 +56,7 @@ class MaternGP(ConfigurableGP):
             train_X,
             train_Y,
             train_Yvar,
-            covar_module=kernel,
+            covar_module=with_effects(kernel, choices),
             outcome_transform=outcome_transform,
             input_transform=input_transform,
         )

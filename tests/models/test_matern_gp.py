@@ -112,7 +112,10 @@ def test_the_fit_with_choices_is_of_the_same_likelihood() -> None:
     generator = torch.Generator().manual_seed(1)
     X = with_choice(torch.rand(12, generator=generator).double(), 3 * [0, 1, 2, 3])
     model = MaternGP(X, X[:, :1].sin() + 0.3 * X[:, 2:3], choices=[CHOICE])
-    assert model.covar_module.base_kernel.parameter_lengthscale.shape == (1, 2)
+    effect, matern = model.covar_module.kernels
+    assert matern.base_kernel.parameter_lengthscale.shape == (1, 2)
+    at = model.covar_module(X).to_dense() - matern(X).to_dense()
+    assert torch.allclose(at, effect.variance * (X[:, 1:] @ X[:, 1:].T))
     mll = DenseMarginalLogLikelihood(model.likelihood, model).train()
     plain = -mll(model(*model.train_inputs), model.train_targets)
     names = [name for name, _ in mll.named_parameters()]
@@ -124,8 +127,8 @@ def test_the_fit_with_choices_is_of_the_same_likelihood() -> None:
     for name, a, b in zip(names, ours, theirs, strict=True):
         assert torch.allclose(a, b, atol=1e-8), name
     # A fit that failed is tried again from here.
-    before = model.covar_module.base_kernel.parameter_lengthscale.detach().clone()
+    before = matern.base_kernel.parameter_lengthscale.detach().clone()
     sample_all_priors(model)
-    after = model.covar_module.base_kernel.parameter_lengthscale
+    after = matern.base_kernel.parameter_lengthscale
     assert after.min() > 0
     assert (after != before).all()
