@@ -78,7 +78,7 @@ from ax_costaware.session import (
     should_stop,
     spending,
 )
-from ax_costaware.space import Candidates, Descriptors
+from ax_costaware.space import AtMost, Candidates, Descriptors
 from ax_costaware.strategies import (
     control_set_parameter,
     control_set_strategy,
@@ -95,6 +95,7 @@ register_all()
 
 __all__ = [
     "AffineCost",
+    "AtMost",
     "BernoulliRule",
     "BudgetExhausted",
     "Candidates",

@@ -76,7 +76,7 @@ from ax_costaware.methods.costly_feedback.rules import FeedbackRule, Measurement
 from ax_costaware.methods.fidelity import MultiFidelity
 from ax_costaware.models import TimeVaryingGP
 from ax_costaware.models.fixed_hyperparameters import FixedHyperparameterGP, FixedTimeVaryingGP
-from ax_costaware.space import Candidates, Descriptors
+from ax_costaware.space import AtMost, Candidates, Descriptors
 from tests.ax.feedback_toy import make_client as make_feedback_client
 from tests.ax.gittins_toy import make_client as make_gittins_client
 from tests.ax.toy import CONTROL_SETS, MARGINALS, make_client
@@ -153,6 +153,7 @@ VALUES = [
     FixedHyperparameters((0.1, 0.2), 2.0, 1e-6, -1.0),
     SETTINGS,
     Candidates({"a": [1, 2], "b": [0.1, 0.30000000000000004], "m": [3, 4]}, "b", {"a": ["m"]}),
+    AtMost(1, {"a": 0, "k": "none"}),
     Descriptors("k", {"k": ["x", "y"], "mass": [0.1, 2]}),
     CostAware("b", candidates=Candidates({"a": ["x", "y"], "b": [0.1, 2.0]}, cost="b")),
     CostAware(1, descriptors=[Descriptors("k", {"k": [True, False], "mass": [0.1, 2]})]),

@@ -40,6 +40,7 @@ from ax_costaware.ax_bridge.stored_expressions import PREFIX, check_databases
 from ax_costaware.ax_bridge.turns import CostAwareStrategy
 
 VALUE_OBJECTS: tuple[type, ...] = (
+    space.AtMost,
     space.Candidates,
     space.Choice,
     space.Descriptors,

@@ -7,6 +7,8 @@ cannot search well are searched by ``acquisition.optimize``, see ``needs_own_sea
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -34,6 +36,12 @@ _FINITE_ROUNDS = 50
 _RAW_WIDTHS = {False: (1e-4, 1e4), True: (0.1, 1e3)}
 """Smallest and largest range width that BoTorch's optimizers handle, without and with parameter
 constraints: their step sizes and tolerances are in the units of the columns."""
+
+_NUM_FACES = 8
+"""Number of selections of parts that are searched."""
+
+_MIN_OF_FACE = 16
+"""Least number of quasi-random points of a selection of parts."""
 
 MOST_DRAWS = 10_000
 """Quasi-random points to try for one trial before the constraints count as infeasible."""
@@ -86,6 +94,7 @@ def needs_own_search(problem: Problem) -> bool:
     return (
         problem.is_finite
         or space.listed is not None
+        or bool(space.at_most)
         or not space.smooth
         or bool(space.blocks)
         or bool(read(space.discrete, space.inequality_constraints))
@@ -171,6 +180,8 @@ def maximum_within(
     space, held = problem.space, {**problem.held, **(held or {})}
     region, options = Region.of(space, held), {**OPTIMIZER, **options}
     points = region.candidates
+    if space.at_most and points is None:
+        return _maximum_of_faces(problem, acquisition, options, held)
     if points is None:
         points = space.sobol_points(options["raw_samples"], 0, held)
     if not len(points):
@@ -201,6 +212,42 @@ def maximum_within(
         rounds=_FINITE_ROUNDS if problem.is_finite else ROUNDS,
     )
     return Optimum(found.point[0], float(found.value[0]))
+
+
+def _maximum_of_faces(
+    problem: Problem,
+    acquisition: AcquisitionFunction,
+    options: Mapping[str, Any],
+    held: Mapping[int, float],
+) -> Optimum[float]:
+    """Return the best point of an acquisition function if few parts may be present.
+
+    Quasi-random points of each selection of parts are compared. The best selections are searched.
+    """
+    space = problem.space
+    faces = space.faces(0, held)
+    some = max(int(options["raw_samples"]) // max(len(faces), 1), _MIN_OF_FACE)
+    scored = []
+    for face, part in faces:
+        points = part.sobol_points(some, 0, {**held, **space.columns_of(face)})
+        if len(points):
+            with torch.no_grad():
+                scored.append((float(acquisition(points.unsqueeze(-2)).max()), face, part))
+    if not scored:
+        raise InputError(f"no point met the constraints {[*space.constraints, *space.at_most]}.")
+    scored.sort(key=lambda each: -each[0])
+    fewer = {
+        "num_restarts": max(int(options["num_restarts"]) // _NUM_FACES, 2),
+        "raw_samples": some,
+    }
+    found = []
+    for _, face, part in scored[:_NUM_FACES]:
+        at = replace(problem, space=part, fixed={**problem.fixed, **face})
+        with suppress(SpaceExhausted):
+            found.append(maximum_within(at, acquisition, fewer, held))
+    if not found:
+        raise SpaceExhausted
+    return max(found, key=lambda optimum: optimum.value)
 
 
 def possible(problem: Problem, points: Tensor) -> Tensor:

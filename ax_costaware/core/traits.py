@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from ax_costaware.costs import ControlSet
+from ax_costaware.space.at_most import AtMost
 from ax_costaware.space.candidates import Candidates, Descriptors
 from ax_costaware.space.parameters import Parameter, Row
 from ax_costaware.space.space import Space
@@ -78,6 +79,9 @@ class Traits:
     descriptors: tuple[Descriptors, ...] = ()
     """Descriptors of choices, which the model sees in place of their values."""
 
+    at_most: tuple[AtMost, ...] = ()
+    """Restrictions of the number of parts that are present in a trial."""
+
     latent: Mapping[str, Parameter] = field(default_factory=dict)
     """Parameters of the latent points to deploy, by name; empty if trials are deployed."""
 
@@ -108,7 +112,7 @@ class Traits:
         Raises:
             InputError: If they do not fit its parameters.
         """
-        return space.restricted(self.candidates, self.descriptors)
+        return space.restricted(self.candidates, self.descriptors, self.at_most)
 
     def progress_parameter(self, ranges: Collection[str]) -> str | None:
         """Return the parameter that is the step of learning curves, or None to ignore curves.

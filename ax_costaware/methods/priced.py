@@ -28,6 +28,7 @@ from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.core.switching import kept_settings
 from ax_costaware.core.traits import Traits
 from ax_costaware.methods.costed import CostArgument, CostedMethod, DeclaredOrLearned
+from ax_costaware.space.at_most import AtMost
 from ax_costaware.space.candidates import Candidates, Descriptors
 from ax_costaware.space.listed import ListedCosts
 from ax_costaware.space.parameters import Row
@@ -91,18 +92,24 @@ class PricedMethod(CostedMethod):
     """Numbers that describe the values of a choice, which the model sees in their place. A table
     ``candidates`` may have descriptors of its own."""
 
+    at_most: Sequence[AtMost] = ()
+    """Restrictions of the number of parts that are present in a trial, such as
+    ``AtMost(2, ["salt", "acid", "oil"])``."""
+
     learn_failures: bool | Literal["abandoned"] = False
     """Learn the probability of failure as an additional constraint, from failed trials, or with
     ``"abandoned"`` also from abandoned ones. False: a decision near a failed trial is made again
     with a model that assigns that point at most the median outcome."""
 
     def __post_init__(self) -> None:
-        kind = Candidates | None
-        instance_of(self.candidates, "candidates", kind, "a Candidates, or None")
-        found = sequence_of(self.descriptors, "descriptors", "a sequence of Descriptors")
-        for each in found:
-            instance_of(each, "descriptors", Descriptors, "a sequence of Descriptors")
-        object.__setattr__(self, "descriptors", found)
+        expected = "a Candidates, or None"
+        instance_of(self.candidates, "candidates", Candidates | None, expected)
+        for name, kind in (("descriptors", Descriptors), ("at_most", AtMost)):
+            expected = f"a sequence of {kind.__name__}"
+            found = sequence_of(getattr(self, name), name, expected)
+            for each in found:
+                instance_of(each, name, kind, expected)
+            object.__setattr__(self, name, found)
         one_of(self.learn_failures, "learn_failures", (False, True, "abandoned"))
         check_fields(self, lmbda=_price_or_none, initial_share=_share_or_none)
         super().__post_init__()
@@ -116,6 +123,7 @@ class PricedMethod(CostedMethod):
             refuses_constraints=None,
             candidates=self.candidates,
             descriptors=tuple(self.descriptors),
+            at_most=tuple(self.at_most),
         )
 
     @property

@@ -25,6 +25,7 @@ from torch.quasirandom import SobolEngine
 
 from ax_costaware.argument_checks import distinct, one_of
 from ax_costaware.exceptions import InputError
+from ax_costaware.space.at_most import AtMost, all_faces
 from ax_costaware.space.candidates import Candidates, Descriptors
 from ax_costaware.space.discrete import Discrete, combinations, exchanges, read
 from ax_costaware.space.elimination import Elimination
@@ -102,6 +103,9 @@ class Space:
     listed: Listed | None = field(default=None, compare=False)
     """Rows of a table that some parameters jointly take; None without a table."""
 
+    at_most: tuple[AtMost, ...] = ()
+    """Restrictions of the number of parts that are present."""
+
     @staticmethod
     def of(
         parameters: Iterable[Parameter],
@@ -156,21 +160,33 @@ class Space:
         return found
 
     def restricted(
-        self, candidates: Candidates | None = None, descriptors: Sequence[Descriptors] = ()
+        self,
+        candidates: Candidates | None = None,
+        descriptors: Sequence[Descriptors] = (),
+        at_most: Sequence[AtMost] = (),
     ) -> Space:
         """Return the space with a table of the only possible rows, and with descriptors.
 
         Args:
             candidates: The table, of some or all parameters; None for no table.
             descriptors: Descriptors of choices, besides those of the table.
+            at_most: Restrictions of the number of parts that are present.
 
         Raises:
             InputError: If they do not fit the parameters, or equality constraints are on parameters
                 of the table.
         """
         space = self
+        for rule in at_most:
+            rule.check(self.parameters)
+            if candidates is not None and (tied := {*candidates.names} & rule.parts.keys()):
+                raise InputError(
+                    f"at_most has {rule}, and candidates has columns of {sorted(tied)}: expected "
+                    "rows of the table that satisfy it, and no such restriction."
+                )
         if descriptors := (*(() if candidates is None else candidates.described), *descriptors):
             space = self._described(descriptors).to(self.bounds.device)
+        space = replace(space, at_most=tuple(at_most))
         if candidates is None:
             return space
         listed = Listed.of(candidates, space.parameters, space.columns)
@@ -329,6 +345,9 @@ class Space:
             InputError: If no point satisfies them.
         """
         check_room(self.parameters, self.sums, fixed)
+        for rule in self.at_most:
+            if len(here := rule.present(fixed, self.parameters)) > rule.number:
+                raise InputError(f"{dict(fixed)} has {here}: expected {rule}.")
         if self.listed is not None:
             rows = self._listed_at(self.columns_of(fixed))
             if not rows:
@@ -496,6 +515,12 @@ class Space:
         equal = [
             (*off(w, v, equality), max(1.0, abs(v))) for w, v in self.equalities if names & w.keys()
         ]
+        if any(
+            len(rule.present(row, self.parameters)) > rule.number
+            for rule in self.at_most
+            if names & rule.parts.keys()
+        ):
+            return False
         if not names.isdisjoint(self._listed_names) and not self._is_listed(row):
             return False
         holds = [over <= 1e-8 + slack for over, slack in sums]
@@ -514,6 +539,14 @@ class Space:
         Yields:
             Parameterizations in declared order.
         """
+        if self.at_most:
+            designs = [
+                (face, part.design(seed + i, uniform))
+                for i, (face, part) in enumerate(self.faces(seed))
+            ]
+            while True:
+                for face, drawn in designs:
+                    yield self.ordered({**next(drawn), **face})
         if self.listed is not None:
             yield from self._listed_design(seed, self.listed)
         free, engine = [column.parameter for column in self.columns.values()], self._sobol(seed)
@@ -579,6 +612,15 @@ class Space:
             At most ``n x d`` points: fewer, and possibly none, if the space has fewer, or few draws
             satisfy the constraints.
         """
+        if self.at_most:
+            faces = self.faces(seed, fixed)
+            each = -(-n // max(len(faces), 1))
+            points = [self.bounds[:0]]
+            for face, part in faces:
+                held = {**(fixed or {}), **self.columns_of(face)}
+                points.append(part.sobol_points(each, seed, held))
+            of_faces: Tensor = torch.cat(points)[:n].unique(dim=0)
+            return of_faces
         draws = n * (_MOST_DRAWS if self.sums or self.equalities else 1)
         X = self._spread(self._sobol(seed).draw(draws, dtype=torch.double))
         if (rows := self._listed_at(fixed or {})) is not None:
@@ -635,7 +677,37 @@ class Space:
     def feasible(self, points: Tensor) -> Tensor:
         """Return the points of ``n x d`` that satisfy the constraints."""
         constraints = self.inequality_constraints
-        return points[evaluate_feasibility(points.unsqueeze(-2), constraints, tolerance=1e-9)]
+        found = points[evaluate_feasibility(points.unsqueeze(-2), constraints, tolerance=1e-9)]
+        for rule in self.at_most:
+            absent = self.encode([{**self.center, **rule.parts}]).to(found)
+            differs = (found - absent).abs() > _SAME_VALUE * self._widths.to(found)
+            columns = [self.columns[n].indices for n in rule.parts if n in self.columns]
+            present = torch.stack([differs[:, list(at)].any(dim=-1) for at in columns])
+            found = found[present.sum(dim=0) <= rule.number]
+        return found
+
+    def faces(
+        self, seed: int, fixed: Mapping[int, float] | None = None
+    ) -> list[tuple[dict[str, Value], Space]]:
+        """Return the values of absent parts for selections of parts, each with the space of them.
+
+        Args:
+            seed: Seed of their order.
+            fixed: Values of columns that are held.
+        """
+        found = []
+        row = {}
+        if fixed:
+            X = self.bounds[:1].clone()
+            X[:, list(fixed)] = X.new_tensor([*fixed.values()])
+            (whole,) = replace(self, listed=None, at_most=()).decode(X)
+            row = {n: whole[n] for n, c in self.columns.items() if {*c.indices} <= fixed.keys()}
+        for face in all_faces(self.at_most, row, self.parameters, seed):
+            try:
+                found.append((face, replace(self.held_at(face), at_most=())))
+            except InputError:  # the constraints determine other values
+                continue
+        return found
 
     def _spread(self, u: Tensor) -> Tensor:
         """Return valid points of the space at points of the unit cube, without constraints."""
