@@ -15,7 +15,7 @@ from ax_costaware.acquisition import (
 from ax_costaware.acquisition.control_sets import PartialQueryAcquisition
 from ax_costaware.acquisition.criteria import LogExpectedImprovement, confidence_bound
 from ax_costaware.exceptions import InputError
-from ax_costaware.laws import Uniform, sobol_nodes
+from ax_costaware.laws import ProductNodes, Uniform, sobol_nodes
 from tests.repeats import mostly_slow
 
 SETS = [[0], [1], [2], [0, 1], [0, 2], [1, 2], [0, 1, 2]]
@@ -224,3 +224,19 @@ def test_integers_that_sum_to_a_number(make_model, acquisition, total):
     assert float((optima.point[:, :4].sum(dim=-1) - total / 10).abs().max()) < 1e-9
     assert optima.value[0] >= best - 1e-6
     assert optima.value[1] >= optima.value[0] - 1e-6
+
+
+def test_the_product_rule_changes_the_linear_part_only(model, marginals, rule, bounds):
+    product = ProductNodes.from_marginals(marginals)
+    exact = optimize_control_sets(model, bounds, [[0]], *rule, acquisition="mean", product=product)
+    sampled = optimize_control_sets(model, bounds, [[0]], *rule, acquisition="mean")
+    assert torch.allclose(exact.value, sampled.value, atol=0.05)
+    assert not torch.equal(exact.value, sampled.value)
+
+
+def test_a_posterior_sample_is_averaged_by_one_rule(model, marginals, rule, bounds):
+    """The prior's part and the update cancel at the data; two rules would break that."""
+    product = ProductNodes.from_marginals(marginals)
+    one = optimize_control_sets(model, bounds, SETS, *rule, acquisition="ts", product=product)
+    two = optimize_control_sets(model, bounds, SETS, *rule, acquisition="ts")
+    assert torch.equal(one.value, two.value)

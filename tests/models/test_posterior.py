@@ -234,3 +234,14 @@ def test_one_point_of_one_and_no_observation_at_all() -> None:
     mean, variance = FunctionalPosterior.of(prior)(X)
     assert torch.equal(mean, torch.full_like(mean, 3.0))
     torch.testing.assert_close(variance, torch.full_like(mean, 2.0))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("transform", [None, NEGATIVE])
+def test_pairs_are_the_models(name: str, transform: ScalarizedPosteriorTransform | None) -> None:
+    model = exact_models()[name]
+    X, Z = (torch.rand(2, 5, D, dtype=torch.double) + 0.4).unbind()
+    found = FunctionalPosterior.of(model, transform).pairs(X, Z)
+    expected = ModelPosterior(model, transform).pairs(X, Z)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
