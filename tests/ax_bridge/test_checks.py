@@ -176,3 +176,11 @@ def test_what_does_not_fit_is_refused_by_name(
 def test_no_objective() -> None:
     with pytest.raises(UserInputError, match="no objective"):
         check_optimization_config(None)
+
+
+def test_a_sample_of_integers_and_a_single_control_set() -> None:
+    """Ax makes a fixed parameter of a choice between one."""
+    first_trial(change={"n": Empirical((1.0, 1.0, 3.0))})
+    one = control_set_parameter([SETS[1]])
+    client = first_trial((SETS[1],), change={"x": Uniform(0, 1)}, parameter=one)
+    assert client._experiment.trials[0].arms[0].parameters["control_set"] == "all"
