@@ -11,8 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from ax_costaware.acquisition.feasibility import OutcomeConstraint
 from ax_costaware.core.history import PastTrial
-from ax_costaware.core.problem import Pending, Problem, Stop
+from ax_costaware.core.problem import Decision, Pending, Problem, Stop
 from ax_costaware.core.simulation import Outcome, Simulation
 from ax_costaware.core.traits import CONTROL_SET
 from ax_costaware.costs import AffineCost, ControlSet, Cost, ProductCost, SwitchingCost, TableCost
@@ -256,3 +257,21 @@ def test_refusals(settings: dict[str, Any], message: str) -> None:
     """Before anything is spent."""
     with pytest.raises(InputError, match=message):
         simulation_of(**settings)
+
+
+def test_until_something_is_feasible_the_likeliest_per_cost_is_next() -> None:
+    """Where all values are as likely, the cheapest ones."""
+    bound = OutcomeConstraint("heat", upper=-100.0)
+    method = ControlSets(SETS[2:], LAWS, initial_trials=3, **FAST)
+    space = Space.of([Choice(CONTROL_SET, ("x1+x2+x3",)), *RANGES], hidden=[CONTROL_SET])
+    simulation = Simulation(method, space, hyperparameters=MODEL, constraints=[bound])
+    for index in range(3):
+        decision = simulation.ask()
+        assert isinstance(decision, Decision)
+        outcome = outcome_of(index, decision.parameters)
+        simulation.tell(decision, outcome._replace(metrics={"heat": float(index)}))
+    decision = simulation.ask()
+    assert isinstance(decision, Decision)
+    assert "No query is feasible" in decision.why
+    assert decision.expected_cost is not None
+    assert decision.expected_cost < 4.5

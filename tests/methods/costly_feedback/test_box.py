@@ -256,3 +256,8 @@ def test_coordinates() -> None:
 def test_bad_bounds(bounds: Any) -> None:
     with pytest.raises(InputError, match=r"^bounds"):
         CostlyFeedbackLoop(bounds=bounds)
+
+
+def test_without_observations_it_is_the_prior() -> None:
+    found = domain(rounds=[]).at((3.0, -0.5), 7)
+    assert (found.mean, found.variance) == pytest.approx((MEAN, OUTPUTSCALE))

@@ -469,3 +469,25 @@ def test_a_long_run_has_bounded_memory() -> None:
         loop.ask()
         loop.tell(0.1)
     assert len(loop.to_dict()["history"]) < 1_500
+
+
+@pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.OptimizationWarning")
+def test_what_is_given_is_not_learned() -> None:
+    kernel = matern()
+    loop = CostlyFeedbackLoop(GRID, kernel=kernel, forgetting=0.03, rule=FullFeedback())
+    play(loop, 20)
+    assert loop.model.forgetting == 0.03
+    assert float(loop.model.kernel.lengthscale) == pytest.approx(0.2)
+    assert loop.model.noise != 0.01
+    loop = CostlyFeedbackLoop(GRID, forgetting=ResetEvery(30), noise=0.02, rule=FullFeedback())
+    play(loop, 20)
+    assert (loop.model.forgetting, loop.model.noise) == (0, pytest.approx(0.02))
+
+
+def test_many_candidates_decide_as_a_part_of_them() -> None:
+    """Of so many no covariance matrix is kept."""
+    grid = np.linspace(0, 1, 5_001)
+    many, few = known(candidates=grid), known(candidates=grid[::5])
+    for loop in (many, few):
+        play(loop, 30)
+    assert abs(float(many.ask().x) - float(few.ask().x)) < 0.05

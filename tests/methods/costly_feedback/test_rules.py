@@ -256,3 +256,8 @@ RULE = MeasurementRule()
 def test_refused_by_name(cls: Any, arguments: dict[str, Any], name: str) -> None:
     with pytest.raises(InputError, match=name):
         cls(**arguments)
+
+
+def test_a_joint_rule_needs_covariances() -> None:
+    with pytest.raises(InputError, match="covariance=None"):
+        decide(MeasurementRule(), 0.0, 1.0, rivals([0.0], [1.0]))
