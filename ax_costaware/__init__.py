@@ -78,7 +78,7 @@ from ax_costaware.session import (
     should_stop,
     spending,
 )
-from ax_costaware.space import AtMost, Candidates, Descriptors
+from ax_costaware.space import AtMost, Candidates, Descriptors, NonlinearConstraint
 from ax_costaware.strategies import (
     control_set_parameter,
     control_set_strategy,
@@ -130,6 +130,7 @@ __all__ = [
     "MeasurementRule",
     "Method",
     "MixedRule",
+    "NonlinearConstraint",
     "PolledRunner",
     "ProductCost",
     "RayRunner",

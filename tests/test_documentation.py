@@ -62,7 +62,7 @@ PRINTED = {
         "dose = 4",  # the best dose is 42
         *("Trial 7: set level", "of 60, ", "east = "),
     ],
-    "spaces": ["best row: {'base'", "parts: ['"],
+    "spaces": ["best row: {'base'", "parts: ['", "Deploy {'model': ", "Memory "],
     "own_method": [
         *("Trial 5: set seconds", "costs ", "the budget has less", "of 20, "),
         "The tool is worn",

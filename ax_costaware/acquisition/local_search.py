@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import compress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,30 @@ from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from ax_costaware.space.elimination import LinearConstraints
+from ax_costaware.space.nonlinear import Slack
+from ax_costaware.space.space import Space
+
+_HALVINGS = 40
+"""Bisections of the way back from an end that violates a nonlinear constraint."""
+
+
+class Nonlinear(NamedTuple):
+    """Nonlinear constraints of a region."""
+
+    holds: Callable[[Tensor], Tensor]
+    """From points ``n x d`` to a mask of those that satisfy all of them."""
+
+    slacks: Sequence[Slack]
+    """Slack of each, >= 0 where it holds, differentiable."""
+
+    @staticmethod
+    def of(space: Space) -> Nonlinear:
+        """Return the nonlinear constraints of a space, on points that it completes."""
+
+        def completed(slack: Slack) -> Slack:
+            return lambda X: slack(space.complete(X))
+
+        return Nonlinear(completed(space.keeps), [*map(completed, space.slacks)])
 
 
 def ascend(
@@ -31,6 +55,7 @@ def ascend(
     free: Tensor,
     iterations: int,
     constraints: LinearConstraints = (),
+    nonlinear: Nonlinear | None = None,
 ) -> Tensor:
     """Climb from many starts; without constraints one evaluation serves a step of all of them.
 
@@ -44,6 +69,7 @@ def ascend(
         constraints: ``(indices, coefficients, rhs)`` with
             ``sum_i coefficients_i x[indices_i] >= rhs``. With them, ``free[0]`` and the function of
             the first row apply to all rows.
+        nonlinear: Further constraints, as in ``constraints``.
 
     Returns:
         The ends, ``p x d``, which satisfy the constraints.
@@ -52,8 +78,10 @@ def ascend(
     free = free & (width > 0)
     if not bool(free.any()):
         return starts
-    if constraints:
-        return _ascend_constrained(function, starts, bounds, free[0], iterations, constraints)
+    if constraints or nonlinear is not None:
+        return _ascend_constrained(
+            function, starts, bounds, free[0], iterations, constraints, nonlinear
+        )
 
     def points_at(unit: Tensor, rows: Tensor) -> Tensor:
         return torch.where(free[rows], lower + width * unit, starts[rows])
@@ -95,6 +123,7 @@ def _ascend_constrained(
     free: Tensor,
     iterations: int,
     constraints: LinearConstraints,
+    nonlinear: Nonlinear | None,
 ) -> Tensor:
     first = torch.zeros(1, dtype=torch.long)
     shift = torch.where(free, bounds[0], 0.0)
@@ -118,6 +147,10 @@ def _ascend_constrained(
                 else (index, weights, -torch.inf)
                 for (index, weights, rhs), moves in zip(constraints, moving, strict=True)
             ],
+            nonlinear_inequality_constraints=[
+                (partial(_slack_of_unit, slack, shift, scale), True)
+                for slack in ([] if nonlinear is None else nonlinear.slacks)
+            ],
             fixed_features={
                 column: unit[:, column] for column in torch.nonzero(~free).flatten().tolist()
             },
@@ -125,7 +158,12 @@ def _ascend_constrained(
             options={"maxiter": iterations, "max_optimization_problem_aggregation_size": 1},
         )
     ends = torch.where(free, (shift + scale * ended.squeeze(-2)).clamp(*bounds), starts)
-    return _pulled_back(starts, ends, [*compress(constraints, moving)])
+    ends = _pulled_back(starts, ends, [*compress(constraints, moving)])
+    return ends if nonlinear is None else _halved_back(starts, ends, nonlinear)
+
+
+def _slack_of_unit(slack: Slack, shift: Tensor, scale: Tensor, unit: Tensor) -> Tensor:
+    return slack(shift + scale * unit)
 
 
 def _pulled_back(starts: Tensor, ends: Tensor, constraints: LinearConstraints) -> Tensor:
@@ -136,3 +174,16 @@ def _pulled_back(starts: Tensor, ends: Tensor, constraints: LinearConstraints) -
         way = before.clamp_min(0.0) / (before - after).clamp_min(torch.finfo(step.dtype).tiny)
         step = torch.where(after < 0, torch.minimum(step, way), step)
     return torch.where((step < 1).unsqueeze(-1), starts + step[:, None] * (ends - starts), ends)
+
+
+def _halved_back(starts: Tensor, ends: Tensor, nonlinear: Nonlinear) -> Tensor:
+    """Return ends, moved back towards their valid starts until they satisfy the constraints."""
+    low, high = torch.zeros_like(starts[:, :1]), torch.ones_like(starts[:, :1])
+    low = torch.where(nonlinear.holds(ends).unsqueeze(-1), high, low)
+    for _ in range(_HALVINGS):
+        if bool((low == 1).all()):
+            break
+        middle = 0.5 * (low + high)
+        holds = nonlinear.holds(torch.lerp(starts, ends, middle)).unsqueeze(-1)
+        low, high = torch.where(holds, middle, low), torch.where(holds, high, middle)
+    return torch.where(low == 1, ends, torch.lerp(starts, ends, low))

@@ -26,7 +26,7 @@ from typing import Generic, TypeAlias, TypeVar
 import torch
 from torch import Tensor
 
-from ax_costaware.acquisition.local_search import ascend
+from ax_costaware.acquisition.local_search import Nonlinear, ascend
 from ax_costaware.space.discrete import Discrete, exchanges, satisfied
 from ax_costaware.space.elimination import Elimination, LinearConstraints
 from ax_costaware.space.finite_spaces import all_points
@@ -92,6 +92,10 @@ class Optimum(Generic[Values]):
     """True if a better point costs more than what is left, or than ``max_trial_cost``."""
 
 
+def _unchanged(X: Tensor) -> Tensor:
+    return X
+
+
 @dataclass(frozen=True, eq=False)
 class Region:
     """Feasible set of a task.
@@ -122,6 +126,12 @@ class Region:
     candidates: Tensor | None = None
     """``m x d`` points of a finite region; None for any other."""
 
+    nonlinear: Nonlinear | None = None
+    """Nonlinear constraints; None without any."""
+
+    pin: Callable[[Tensor], Tensor] = _unchanged
+    """Function that gives inactive columns of points their one value."""
+
     @staticmethod
     def of(space: Space, fixed: Mapping[int, float]) -> Region:
         """Return the region of a search space, enumerated if it has few points.
@@ -138,6 +148,8 @@ class Region:
             space.elimination,
             {i: parameter for i, parameter in space.integers.items() if i not in fixed},
             all_points(space, fixed),
+            Nonlinear.of(space) if space.nonlinear else None,
+            space.pin if space.conditions else _unchanged,
         )
 
     @cached_property
@@ -151,13 +163,18 @@ class Region:
         return [column for column in range(self.bounds.shape[-1]) if column not in taken]
 
     def complete(self, X: Tensor) -> Tensor:
-        """Return points ``... x d`` with the columns that equality constraints determine."""
-        return X if self.elimination is None else self.elimination.complete(X)
+        """Return points ``... x d`` with determined and inactive columns set."""
+        return self.pin(X if self.elimination is None else self.elimination.complete(X))
 
     def feasible(self, X: Tensor) -> Tensor:
         """Return the points, of ``n x d``, that satisfy the constraints once completed."""
         X = self.complete(X)
-        return X[satisfied(X, self.constraints)]
+        return X[self.is_feasible(X)]
+
+    def is_feasible(self, X: Tensor) -> Tensor:
+        """Return a mask of completed points ``n x d`` that satisfy the constraints."""
+        holds = satisfied(X, self.constraints)
+        return holds if self.nonlinear is None else holds & self.nonlinear.holds(X)
 
     def rounded(self, X: Tensor) -> Tensor:
         """Return points ``n x d`` with rounded integers; they may violate inequalities."""
@@ -349,9 +366,9 @@ class _Search:
 
         ends = self.complete(ascend(scaled, X, self.bounds, free, iterations))
         for task in tasks.unique().tolist():
-            constraints = self.regions[task].constraints
+            region = self.regions[task]
             rows = (tasks == task).nonzero().flatten()
-            out = rows[~satisfied(ends[rows], constraints).cpu()]
+            out = rows[~region.is_feasible(ends[rows]).cpu()]
             ends[out], again = X[out], out[:_REPEATED]
             if len(again):
                 repeated = ascend(
@@ -360,7 +377,8 @@ class _Search:
                     self.bounds,
                     free[again],
                     iterations,
-                    constraints,
+                    region.constraints,
+                    region.nonlinear,
                 )
                 ends[again] = self.complete(repeated)
         both = self.evaluate(torch.cat([X, ends]), tasks.repeat(2), function)
@@ -373,7 +391,7 @@ class _Search:
         rows, index = [X], [tasks]
         for task in tasks.unique().tolist():
             found = self.regions[task].rounded(ends[tasks == task])
-            found = found[satisfied(found, self.regions[task].constraints)]
+            found = found[self.regions[task].is_feasible(found)]
             rows.append(found)
             index.append(torch.full((len(found),), task))
         return torch.cat(rows), torch.cat(index)

@@ -44,6 +44,7 @@ from ax_costaware.ax_bridge.records import (
     pending_points,
     problem_of,
 )
+from ax_costaware.ax_bridge.search_space import active_parameters
 from ax_costaware.ax_bridge.surrogates import given_model
 from ax_costaware.ax_bridge.training_data import restore_data
 from ax_costaware.ax_bridge.turns import CostAwareStrategy, LimitedNode
@@ -203,7 +204,8 @@ class CostAwareNode(LimitedNode):
     def _run_of(self, experiment: Experiment, decision: Decision, seconds: float) -> GeneratorRun:
         """Return a decision as Ax stores it."""
         known = experiment.search_space.parameters
-        row = {name: known[name].cast(value) for name, value in decision.parameters.items()}
+        row = active_parameters(experiment.search_space, decision.parameters)
+        row = {name: known[name].cast(value) for name, value in row.items()}
         arms, _ = gen_arms([ObservationFeatures(parameters=row)], experiment.arms_by_signature)
         self._decided[arms[0].signature] = bool(decision.extra.get("measure", True))
         return GeneratorRun(

@@ -29,7 +29,7 @@ from ax.core.types import TParameterization
 from ax.exceptions.core import UnsupportedError, UserInputError
 
 from ax_costaware.ax_bridge.checks import ax_errors, constraints_of, objectives_of
-from ax_costaware.ax_bridge.search_space import space_of
+from ax_costaware.ax_bridge.search_space import completed, space_of
 from ax_costaware.core import PastTrial, Problem
 from ax_costaware.core.history import check_complete
 from ax_costaware.core.problem import Pending
@@ -157,7 +157,7 @@ def problem_of(
         pending=tuple(
             Pending(
                 None if o.trial_index is None else int(o.trial_index),
-                {**added, **o.parameters},
+                space.pinned({**added, **o.parameters}),
                 measures(o.parameters)
                 if o.trial_index is None
                 else trials[int(o.trial_index)].is_to_be_measured,
@@ -316,11 +316,15 @@ def objective_metrics(experiment: Experiment) -> list[str]:
 
 
 def planned_trial(trial: BaseTrial) -> PastTrial:
-    """Return the plan and the decision of a trial, without its outcome."""
+    """Return the plan and the decision of a trial, without its outcome.
+
+    Inactive parameters of a hierarchical search space have their middle values.
+    """
     arm = trial.arms[0].parameters if len(trial.arms) == 1 else {}
+    search_space = trial.experiment.search_space
     return PastTrial(
         index=trial.index,
-        parameters={**trial.experiment.search_space.backfill_values(), **arm},
+        parameters=completed(search_space, {**search_space.backfill_values(), **arm}),
         status=trial.status.name,
         record=decision_record(trial),
     )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+from ax.core.observation import ObservationFeatures
 from ax.core.parameter import (
     ChoiceParameter,
     DerivedParameter,
@@ -22,6 +23,7 @@ from ax_costaware.argument_checks import instance_of, sequence_of
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.core.traits import Traits
 from ax_costaware.space.candidates import Candidates
+from ax_costaware.space.hierarchy import Condition
 from ax_costaware.space.parameter_constraints import WeightedSum
 from ax_costaware.space.parameters import Choice, Fixed, FreeParameter, Range, Value
 from ax_costaware.space.parameters import Parameter as OurParameter
@@ -174,14 +176,10 @@ def space_of(search_space: SearchSpace, traits: Traits = _PLAIN) -> Space:
         traits: Traits of the method, which hide parameters, and restrict or describe others.
 
     Raises:
-        UnsupportedError: If no method supports it, such as a hierarchical one.
+        UnsupportedError: If no method supports it.
         UserInputError: If its equality constraints cannot be satisfied, or a table of the method
             does not fit its parameters.
     """
-    if search_space.is_hierarchical:
-        raise UnsupportedError(
-            "the search space is hierarchical: every parameter is needed in every trial."
-        )
     constraints: dict[bool, list[WeightedSum]] = {False: [], True: []}
     for constraint in search_space.parameter_constraints:
         constraints[constraint.is_equality].append((constraint.constraint_dict, constraint.bound))
@@ -197,5 +195,29 @@ def space_of(search_space: SearchSpace, traits: Traits = _PLAIN) -> Space:
             constraints[False],
             [name for name in traits.hidden if name in search_space.parameters],
             constraints[True],
+            _conditions(search_space),
         )
         return traits.restricted(space)
+
+
+def _conditions(search_space: SearchSpace) -> dict[str, Condition]:
+    """Return the condition of each dependent parameter, which Ax takes for one value only."""
+    return {
+        child: Condition(name, (value,))
+        for name, parameter in search_space.parameters.items()
+        for value, children in (parameter.dependents if parameter.is_hierarchical else {}).items()
+        for child in children
+    }
+
+
+def completed(search_space: SearchSpace, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a parameterization with the middle value of inactive parameters."""
+    return space_of(search_space).pinned(row) if search_space.is_hierarchical else dict(row)
+
+
+def active_parameters(search_space: SearchSpace, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the active parameters of a parameterization, as Ax keeps them in an arm."""
+    if not search_space.is_hierarchical:
+        return dict(row)
+    features = ObservationFeatures(parameters=dict(row))
+    return dict(search_space.cast_observation_features(features).parameters)

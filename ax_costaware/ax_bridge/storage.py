@@ -51,6 +51,7 @@ VALUE_OBJECTS: tuple[type, ...] = (
     methods.Gittins,
     methods.IndirectQueries,
     methods.MultiFidelity,
+    space.NonlinearConstraint,
     space.Range,
     methods.TreeSearch,
     methods.BernoulliRule,
@@ -195,6 +196,11 @@ def _check_storable(argument: str, value: object) -> None:
         for part in value:
             _check_storable(argument, part)
     elif isfunction(value) or ismethod(value) or isbuiltin(value):
+        if argument == "input_constraints":
+            raise JSONEncodeError(
+                f"this experiment cannot be stored: {argument} has the function {value!r}. Use a "
+                "NonlinearConstraint, such as NonlinearConstraint('width * depth <= 4000')."
+            )
         raise JSONEncodeError(
             f"this experiment cannot be stored: {argument}={value!r} is a function. Use a "
             "value object such as AffineCost, ProductCost or TableCost, or a sum of these, or make "

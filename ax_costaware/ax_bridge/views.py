@@ -51,13 +51,15 @@ def adapter_of(experiment: Experiment, loop: Loop, problem: Problem) -> TorchAda
         problem: The problem of the next decision, with at least one observed trial.
 
     Returns:
-        The adapter. If outcomes are averages, or drift, predictions would mislead: it refuses
-        them with the reason. Analyses without a model still work.
+        The adapter. If outcomes are averages, or drift, predictions would mislead, and Ax encodes
+        a hierarchical search space otherwise: it refuses them with the reason. Analyses without a
+        model still work.
     """
     method = loop.method
     config = check_optimization_config(experiment.optimization_config)
     reason = None if method.traits.measures_points else "averages of the objective"
     reason = "of different times, and drift" if method.traits.sees_time else reason
+    reason = "of a hierarchical search space" if problem.space.conditions else reason
     if reason is not None:
         return _Refusing(experiment=experiment, reason=reason)
     generator = _Generator(problem, method, _spec_of(loop, problem))

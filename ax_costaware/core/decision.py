@@ -69,6 +69,11 @@ def check_all(method: Method, problem: Problem) -> None:
             "refuses_constraints = None in its traits."
         )
     check_objectives(method, problem)
+    if problem.space.conditions and method.traits.refuses_hierarchy is not None:
+        raise UnsupportedInputError(
+            f"the search space is hierarchical: {method.display_name} takes none, since "
+            f"{method.traits.refuses_hierarchy}. cost_aware_strategy and gittins_strategy do."
+        )
     check_switching_cost(problem, method)
     method.check(problem)
     if not problem.space.columns:

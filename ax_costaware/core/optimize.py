@@ -62,7 +62,7 @@ def design_of(problem: Problem, method: Method) -> Iterator[dict[str, Value]]:
     tried += problem.earlier_in_batch
     found, misses = 0, 0
     for drawn in space.design(method.seed):
-        row = space.ordered({**drawn, **problem.fixed})
+        row = space.pinned(space.ordered({**drawn, **problem.fixed}))
         misses += 1
         if space.meets(row):
             found += 1
@@ -88,6 +88,8 @@ def needs_own_search(problem: Problem) -> bool:
     - one-hot choices and tables of candidates, whose columns have to change together;
     - constraints on integers and choices, which seldom allow a change of one of them alone;
     - equality constraints, which are satisfied by elimination here;
+    - nonlinear constraints, for which it needs feasible starts;
+    - inactive parameters, which are pinned;
     - ranges of very different width, see ``is_out_of_scale``.
     """
     space = problem.space
@@ -99,6 +101,7 @@ def needs_own_search(problem: Problem) -> bool:
         or bool(space.blocks)
         or bool(read(space.discrete, space.inequality_constraints))
         or space.elimination is not None
+        or bool(space.nonlinear or space.conditions)
         or is_out_of_scale(space)
     )
 
@@ -185,7 +188,9 @@ def maximum_within(
     if points is None:
         points = space.sobol_points(options["raw_samples"], 0, held)
     if not len(points):
-        raise InputError(f"no point met the parameter constraints {list(space.sums)}: loosen them.")
+        raise InputError(
+            f"no point met the parameter constraints {space.constraints}: loosen them."
+        )
     if region.candidates is None:
         around = space.neighbors(problem.tried.to(points), held)
         if len(around) > options["raw_samples"]:

@@ -204,12 +204,12 @@ class Problem:
         found = {**row, **self.fixed}
         if self.fixed and self.space.elimination is not None:
             (found,) = self.space.decode(self.space.complete(self.space.encode([found])))
-        return found
+        return self.space.pinned(found)
 
     @property
     def center(self) -> dict[str, Value]:
         """Center of the search space, with the parameters that the caller fixed."""
-        return self.space.ordered({**self.space.center, **self.fixed})
+        return self.space.pinned(self.space.ordered({**self.space.center, **self.fixed}))
 
     def is_deployable(self, row: Row) -> bool:
         """True if inputs are in the search space, once the fixed values are set.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ax_costaware.costs import ControlSet
 from ax_costaware.space.at_most import AtMost
 from ax_costaware.space.candidates import Candidates, Descriptors
+from ax_costaware.space.nonlinear import InputConstraint
 from ax_costaware.space.parameters import Parameter, Row
 from ax_costaware.space.space import Space
 
@@ -70,6 +71,12 @@ class Traits:
     control_sets: tuple[ControlSet, ...] = ()
     """The control sets to choose from; none if a trial sets every parameter."""
 
+    refuses_hierarchy: str | None = "every parameter is needed in every trial"
+    """Reason why hierarchical search spaces are refused, or None if they are supported."""
+
+    input_constraints: tuple[InputConstraint, ...] = ()
+    """Nonlinear constraints on the parameters of trials and of what is deployed."""
+
     hidden: tuple[str, ...] = ()
     """Names of parameters that are no input of the model."""
 
@@ -107,12 +114,13 @@ class Traits:
     """Warnings about the settings, as sentences."""
 
     def restricted(self, space: Space) -> Space:
-        """Return the space of an experiment with the candidates and descriptors of the method.
+        """Return the space of an experiment with the method's table, descriptors and constraints.
 
         Raises:
             InputError: If they do not fit its parameters.
         """
-        return space.restricted(self.candidates, self.descriptors, self.at_most)
+        found = space.restricted(self.candidates, self.descriptors, self.at_most)
+        return found.within(self.input_constraints)
 
     def progress_parameter(self, ranges: Collection[str]) -> str | None:
         """Return the parameter that is the step of learning curves, or None to ignore curves.

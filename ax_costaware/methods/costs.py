@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain, product
 from typing import Any, cast
@@ -232,7 +233,8 @@ def _cheapest(
     Returns:
         Values of the parameters that the sum and the constraints read; None if none are found.
     """
-    held = held or {}
+    # Without nonlinear and conditional constraints the least cost is a lower bound.
+    held, space = held or {}, replace(space, nonlinear=())
     weights: dict[str, float] = {}
     tables: dict[str, list[TableCost]] = {}
     for term in terms:
@@ -241,7 +243,8 @@ def _cheapest(
         else:
             for name, weight in term.weights:
                 weights[str(name)] = weights.get(str(name), 0.0) + weight
-    sums, equalities = space.sums, space.equalities
+    equalities = space.equalities
+    sums = [each for each in space.sums if not each[0].keys() & space.conditions.keys()]
     read = (weights for weights, _ in (*sums, *equalities))
     names = list(dict.fromkeys(chain(weights, tables, held, *read)))
     values: dict[str, Sequence[Any]] = {}

@@ -23,7 +23,7 @@ from ax_costaware.acquisition import LogTargetImprovementPerCost, Optimum
 from ax_costaware.acquisition.feasibility import Feasibility
 from ax_costaware.acquisition.target_fidelity import at_target, target_moments
 from ax_costaware.argument_checks import boolean, check_fields, plain_value
-from ax_costaware.core.failures import failures_as_constraint
+from ax_costaware.core.failures import failures_as_constraint, success_weight
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.model import ARGUMENT, GivenModel, ModelOptions
 from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop, feasibility_text
@@ -43,6 +43,7 @@ from ax_costaware.methods.cost_aware.rules import ImprovementPerCostStop
 from ax_costaware.methods.cost_aware.search import Search, ignoring_line_search_failures
 from ax_costaware.methods.priced import PricedCosts, PricedMethod, StandardizedPrice
 from ax_costaware.models import FidelityGP, FunctionalPosterior
+from ax_costaware.space.nonlinear import NonlinearConstraint
 from ax_costaware.space.parameters import Fixed, Row, Value, takes
 from ax_costaware.space.space import Space
 
@@ -131,7 +132,9 @@ class MultiFidelity(PricedMethod):
                 raise InputError(f"{shown} has one value only: expected a range or a choice.")
             if not takes(parameter, value):
                 raise InputError(f"{shown} is {value!r}: expected a value of {parameter}.")
-            if any(name in weights for weights, _ in (*space.sums, *space.equalities)):
+            read = {n for weights, _ in (*space.sums, *space.equalities) for n in weights}
+            read.update(*(c.names for c in space.nonlinear if isinstance(c, NonlinearConstraint)))
+            if name in read:
                 raise InputError(
                     f"{shown} is in a parameter constraint, which inputs that are tried elsewhere "
                     "need not meet at the target: expected constraints on other parameters."
@@ -271,7 +274,7 @@ class MultiFidelity(PricedMethod):
         failures = failures_as_constraint(problem, self.learn_failures)
         if not (constraints or failures):
             return None
-        succeeds = Feasibility.of(failures, FunctionalPosterior.of).log_probability
+        _, succeeds = success_weight(failures, problem.evaluated)
         shows = Feasibility.of(
             constraints, partial(FunctionalPosterior.of, X_pending=problem.X_pending)
         ).over(lambda posterior: partial(target_moments, posterior, target=target))

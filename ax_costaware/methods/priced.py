@@ -10,8 +10,11 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self, cast
+from functools import partial
+from itertools import chain, islice
+from typing import Any, Self, cast
 
+from ax_costaware.acquisition.feasibility import Feasibility
 from ax_costaware.argument_checks import (
     check_fields,
     instance_of,
@@ -22,15 +25,18 @@ from ax_costaware.argument_checks import (
     sequence_of,
 )
 from ax_costaware.core.account import ledger_of
+from ax_costaware.core.failures import LearnFailures, failures_as_constraint
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.method import origin_of
 from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.core.switching import kept_settings
 from ax_costaware.core.traits import Traits
 from ax_costaware.methods.costed import CostArgument, CostedMethod, DeclaredOrLearned
+from ax_costaware.models.posterior import FunctionalPosterior
 from ax_costaware.space.at_most import AtMost
 from ax_costaware.space.candidates import Candidates, Descriptors
 from ax_costaware.space.listed import ListedCosts
+from ax_costaware.space.nonlinear import InputConstraint, checked_constraints
 from ax_costaware.space.parameters import Row
 
 _DRAWS = 32
@@ -96,10 +102,21 @@ class PricedMethod(CostedMethod):
     """Restrictions of the number of parts that are present in a trial, such as
     ``AtMost(2, ["salt", "acid", "oil"])``."""
 
-    learn_failures: bool | Literal["abandoned"] = False
-    """Learn the probability of failure as an additional constraint, from failed trials, or with
-    ``"abandoned"`` also from abandoned ones. False: a decision near a failed trial is made again
-    with a model that assigns that point at most the median outcome."""
+    learn_failures: LearnFailures = "auto"
+    """Learn the probability of failure as an additional constraint.
+
+    - ``"auto"``: once two trials have failed, and two have outcomes.
+    - True: from the first failed trial on.
+    - ``"abandoned"``: the same, also from abandoned trials.
+    - False: never. A decision near a failed trial is made again with a model that assigns that
+      point at most the median outcome, which holds for all values.
+    """
+
+    input_constraints: Sequence[InputConstraint] = ()
+    """Nonlinear constraints on parameters: expressions, as in
+    ``NonlinearConstraint("width * depth <= 4000")``, or functions from a parameterization to True
+    where it is allowed, with which the experiment cannot be stored. Trials and what is deployed
+    satisfy them. Past trials that do not are learned from, and never deployed."""
 
     def __post_init__(self) -> None:
         expected = "a Candidates, or None"
@@ -110,13 +127,18 @@ class PricedMethod(CostedMethod):
             for each in found:
                 instance_of(each, name, kind, expected)
             object.__setattr__(self, name, found)
-        one_of(self.learn_failures, "learn_failures", (False, True, "abandoned"))
-        check_fields(self, lmbda=_price_or_none, initial_share=_share_or_none)
+        one_of(self.learn_failures, "learn_failures", ("auto", False, True, "abandoned"))
+        check_fields(
+            self,
+            lmbda=_price_or_none,
+            initial_share=_share_or_none,
+            input_constraints=checked_constraints,
+        )
         super().__post_init__()
 
     @property
     def traits(self) -> Traits:
-        """Outliers are clipped early, and outcome constraints are supported."""
+        """Outliers are clipped early, and constraints are supported."""
         return replace(
             super().traits,
             winsorize_iqr=1.5,
@@ -124,6 +146,7 @@ class PricedMethod(CostedMethod):
             candidates=self.candidates,
             descriptors=tuple(self.descriptors),
             at_most=tuple(self.at_most),
+            input_constraints=tuple(self.input_constraints),
         )
 
     @property
@@ -145,6 +168,7 @@ class PricedMethod(CostedMethod):
         has spent its share, as it may if costs are learned.
         """
         share, measured = self._design_budget, _measured(problem)
+        problem = self._likely_first(problem)
         may_end = self.charge_initial and len(measured) >= _MIN_OUTCOMES
         state = self.budget_state(problem, initial=True)
         if share is not None and may_end and state.spent >= share:
@@ -186,6 +210,20 @@ class PricedMethod(CostedMethod):
         limit = min(part, state.limit or part)
         why = f"{origin_of(problem, row)}, of those that cost at most {limit:.3g}."
         return self.initial_decision(problem, row, cost, state, why)
+
+    def _likely_first(self, problem: Problem) -> Problem:
+        """Return the problem with a design whose next points are likely not to fail."""
+        constraints = failures_as_constraint(problem, self.learn_failures)
+        if not constraints:
+            return problem
+        rows: list[Row] = []
+        with suppress(SpaceExhausted):
+            rows += islice(iter(problem.draw, None), _DRAWS)
+        feasibility = Feasibility.of(constraints, FunctionalPosterior.of)
+        likely = feasibility.probability(problem.space.encode(rows)) >= 0.5
+        first = [row for row, is_likely in zip(rows, likely.tolist(), strict=True) if is_likely]
+        drawn = chain(first or rows, iter(problem.draw, None))
+        return replace(problem, draw=partial(next, drawn))
 
     @property
     def _design_budget(self) -> float | None:

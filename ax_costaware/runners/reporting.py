@@ -19,6 +19,7 @@ from ax_costaware.argument_checks import nonnegative_number
 from ax_costaware.ax_bridge.log import log_spending
 from ax_costaware.ax_bridge.node import method_of
 from ax_costaware.ax_bridge.records import decision_record, objective_metrics, planned_trial
+from ax_costaware.ax_bridge.search_space import active_parameters
 from ax_costaware.ax_bridge.turns import running_strategy
 from ax_costaware.core.history import NEVER_RUN
 from ax_costaware.core.traits import CONTROL_SET
@@ -43,6 +44,7 @@ def trial_parameters(trial: BaseTrial) -> dict[str, TParamValue]:
         UserInputError: If no record says what the trial's control set controls.
     """
     parameters, controlled = planned_trial(trial).parameters, terms_of(trial).controlled
+    parameters = active_parameters(trial.experiment.search_space, parameters)
     return {name: parameters[name] for name in (parameters if controlled is None else controlled)}
 
 

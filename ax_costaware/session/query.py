@@ -17,6 +17,7 @@ from ax.exceptions.core import UserInputError
 
 from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
 from ax_costaware.ax_bridge.records import planned_trial
+from ax_costaware.ax_bridge.search_space import active_parameters
 from ax_costaware.core.account import expected_cost_of
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.method import Method
@@ -206,7 +207,9 @@ def query(client: SessionClient, trial_index: int) -> Query:
     return Query(
         trial_index=trial.index,
         control_set=None if control_set is None else control_set.name,
-        controlled=_controlled(planned, control_set),
+        controlled=active_parameters(
+            session.experiment.search_space, _controlled(planned, control_set)
+        ),
         expected_cost=cost,
         measure=planned.is_to_be_measured,
         why=str(planned.record.get("why") or _why_without_record(trial)),

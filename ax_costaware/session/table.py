@@ -66,7 +66,7 @@ def attach_table(client: SessionClient, frame: pd.DataFrame, charge: bool = Fals
     the model chooses the next trial. If the client has a database, they are stored in one
     transaction. If a row is refused, or the table cannot be stored, nothing is kept.
 
-    - each parameter: the realized value, in its own unit
+    - each parameter: the realized value, in its own unit; empty for an inactive parameter
     - ``control_set``: name of the trial's control set, with control sets
     - the objective, and other metrics that the strategy reads: the value
     - ``<metric>_sem``: standard error (optional)
@@ -144,6 +144,7 @@ class _Table:
         self.inputs: dict[str, RangeParameter | ChoiceParameter] = {p.name: p for p in inputs}
         self.fixed = {p.name: p.value for p in parameters if isinstance(p, FixedParameter)}
         self.read = [m for m in method.reads if m != method.trial_costs.metric]
+        self.conditional = problem.space.conditions.keys()
         self.first = max(experiment.trials, default=-1) + 1
         further = [one.metric for one in problem.objectives[1:]]
         self.due = due = [problem.objective, *further, *self.read]
@@ -200,10 +201,17 @@ class _Table:
         realized = {
             column: read_value(cells[column], parameter, f"{name}, {column!r}")
             for column, parameter in self.inputs.items()
+            if not (column in self.conditional and _is_missing(cells[column]))
         }
         # The arm is the planned trial, which is within bounds.
         planned = {column: within_bounds(x, self.inputs[column]) for column, x in realized.items()}
         arm = {**planned, **self.fixed}
+        active = [column for column in self.inputs if self.problem.space.is_active(column, arm)]
+        if active != list(realized):
+            raise UserInputError(
+                f"{name} has values of {list(realized)}: expected values of {active}, which are "
+                "active with them, and empty cells of others."
+            )
         try:
             self.search_space.validate_membership(arm)
         except ValueError as error:
@@ -274,7 +282,7 @@ class _Table:
         outcomes = record["outcomes"]
         return PastTrial(
             index=self.first + i,
-            parameters={**arm, **record["realized"]},
+            parameters=self.problem.space.pinned({**arm, **record["realized"]}),
             status=status.name,
             outcome=outcomes[self.problem.objective][0] if status.is_completed else None,
             is_observed=status.is_completed,

@@ -23,13 +23,15 @@ from botorch.optim.parameter_constraints import evaluate_feasibility
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
-from ax_costaware.argument_checks import distinct, one_of
+from ax_costaware.argument_checks import distinct, one_of, plain_value
 from ax_costaware.exceptions import InputError
 from ax_costaware.space.at_most import AtMost, all_faces
 from ax_costaware.space.candidates import Candidates, Descriptors
 from ax_costaware.space.discrete import Discrete, combinations, exchanges, read
 from ax_costaware.space.elimination import Elimination
+from ax_costaware.space.hierarchy import Condition, takes_any
 from ax_costaware.space.listed import Listed
+from ax_costaware.space.nonlinear import InputConstraint, NonlinearConstraint, Slack
 from ax_costaware.space.parameter_constraints import (
     ROUNDING,
     WeightedSum,
@@ -70,6 +72,8 @@ _NUM_NEAREST = 16
 
 _SAME_VALUE = 1e-9
 """Tolerance of a fixed value of a row of a table, relative to the width of its column."""
+_SAME = 1e-9
+"""Relative tolerance of nonlinear constraints on parameterizations, above that on points."""
 
 _MAX_COMBINATIONS = 2**14
 """Sample size of the feasible values of constrained integers and choices."""
@@ -102,6 +106,11 @@ class Space:
 
     listed: Listed | None = field(default=None, compare=False)
     """Rows of a table that some parameters jointly take; None without a table."""
+    nonlinear: tuple[InputConstraint, ...] = ()
+    """Nonlinear constraints, as expressions or functions of raw values."""
+
+    conditions: dict[str, Condition] = field(default_factory=dict)
+    """Condition under which a parameter is active, by its name; other parameters always are."""
 
     at_most: tuple[AtMost, ...] = ()
     """Restrictions of the number of parts that are present."""
@@ -112,6 +121,7 @@ class Space:
         sums: Sequence[WeightedSum] = (),
         hidden: Sequence[str] = (),
         equalities: Sequence[WeightedSum] = (),
+        conditions: Mapping[str, Condition] | None = None,
     ) -> Space:
         """Return the space of parameters, with ordered choices as numbers, others one-hot.
 
@@ -122,13 +132,23 @@ class Space:
             hidden: Names of parameters that the model does not see.
             equalities: Equality constraints: weights and the value of their sum. Two ``sums`` that
                 bound the same sum by one number from both sides are another one.
+            conditions: For each parameter of a hierarchical space that is not always active, the
+                choice on which it depends, and the values with which it is active.
 
         Raises:
             InputError: If names are not distinct, ``hidden`` has an unknown name, or equality
                 constraints are on other than real ranges on a linear scale, contradict each other,
-                or are infeasible.
+                are infeasible, or are on parameters with a condition.
         """
-        given = list(parameters)
+        conditions = dict(conditions or {})
+        parents = {condition.parent for condition in conditions.values()}
+        # Columns of a parent are one-hot, so that a condition is linear in them.
+        given = [
+            replace(p, is_ordered=False, log_scale=False, is_ranked=False)
+            if p.name in parents and isinstance(p, Choice)
+            else p
+            for p in parameters
+        ]
         distinct([p.name for p in given], "parameters", "different names")
         declared = {p.name: p for p in given}
         unseen = {one_of(name, "hidden", declared): declared[name] for name in hidden}
@@ -147,6 +167,12 @@ class Space:
             bounds = torch.cat([bounds, ends], dim=-1)
             columns[name] = Column(p, tuple(range(first, bounds.shape[-1])))
         sums, equalities = sums_and_equalities(declared, sums, equalities)
+        for each in equalities:
+            if named := sorted(conditions.keys() & each[0].keys()):
+                raise InputError(
+                    f"equality constraint {shown(each)!r}: {named} are not active in every trial. "
+                    "Expected parameters that are."
+                )
         found = Space(
             seen,
             columns,
@@ -155,6 +181,7 @@ class Space:
             unseen,
             tuple(declared),
             tuple((dict(weights), value) for weights, value in equalities),
+            conditions=conditions,
         )
         _ = found.elimination
         return found
@@ -183,6 +210,18 @@ class Space:
                 raise InputError(
                     f"at_most has {rule}, and candidates has columns of {sorted(tied)}: expected "
                     "rows of the table that satisfy it, and no such restriction."
+                )
+        tree = {n for name, each in self.conditions.items() for n in (name, each.parent)}
+        parents = {each.parent for each in self.conditions.values()}
+        for what, related in (
+            ("candidates", tree.intersection(() if candidates is None else candidates.names)),
+            ("descriptors", parents.intersection(each.parameter for each in descriptors)),
+            ("at_most", {n for rule in at_most for n in rule.parts} & tree),
+        ):
+            if related:
+                raise InputError(
+                    f"{what} has {sorted(related)}, of which others depend, or which depend on "
+                    "others, in the hierarchical search space: expected other parameters."
                 )
         if descriptors := (*(() if candidates is None else candidates.described), *descriptors):
             space = self._described(descriptors).to(self.bounds.device)
@@ -216,11 +255,28 @@ class Space:
             codes = each.codes_of(parameter.values)
             declared[name] = replace(parameter, descriptors=codes)
         parameters = [declared[name] for name in self.order]
-        return Space.of(parameters, self.sums, [*self.hidden], self.equalities)
+        return Space.of(parameters, self.sums, [*self.hidden], self.equalities, self.conditions)
 
     def to(self, device: torch.device) -> Space:
         """Return the space with its columns on a device."""
         return replace(self, bounds=self.bounds.to(device))
+
+    def within(self, constraints: Sequence[InputConstraint]) -> Space:
+        """Return the space with nonlinear constraints.
+
+        Raises:
+            InputError: If one of them reads a name that is no numeric parameter.
+        """
+        for each in constraints:
+            for name in each.names if isinstance(each, NonlinearConstraint) else ():
+                parameter = self.parameters.get(name)
+                if parameter is None or not parameter.is_numeric:
+                    numeric = [n for n, p in self.parameters.items() if p.is_numeric]
+                    raise InputError(
+                        f"input_constraints: {each} reads {name!r}, which is no numeric parameter: "
+                        f"expected names out of {numeric}."
+                    )
+        return replace(self, nonlinear=tuple(constraints)) if constraints else self
 
     @cached_property
     def fixed(self) -> dict[str, Value]:
@@ -309,7 +365,7 @@ class Space:
     @property
     def constraints(self) -> list[object]:
         """All parameter constraints, for messages."""
-        return [*self.sums, *map(shown, self.equalities)]
+        return [*self.sums, *map(shown, self.equalities), *map(_name_of, self.nonlinear)]
 
     @cached_property
     def inequality_constraints(self) -> list[tuple[Tensor, Tensor, float]]:
@@ -344,7 +400,16 @@ class Space:
         Raises:
             InputError: If no point satisfies them.
         """
-        check_room(self.parameters, self.sums, fixed)
+        for name in fixed.keys() & self.conditions.keys():
+            known = {**self.fixed, **fixed}
+            lacking = any(n not in known for n in self._ancestors(name))
+            if lacking or not self.is_active(name, known):
+                raise InputError(
+                    f"fixed parameters {dict(fixed)}: {name!r} is active with "
+                    f"{self.conditions[name]} only. Fix that, too, or leave out {name!r}."
+                )
+        always = [each for each in self.sums if not each[0].keys() & self.conditions.keys()]
+        check_room(self.parameters, always, fixed)
         for rule in self.at_most:
             if len(here := rule.present(fixed, self.parameters)) > rule.number:
                 raise InputError(f"{dict(fixed)} has {here}: expected {rule}.")
@@ -365,9 +430,120 @@ class Space:
         _ = found.elimination
         return found
 
+    @cached_property
+    def slacks(self) -> tuple[Slack, ...]:
+        """Slack of each nonlinear constraint at points, >= 0 where it holds, of order one."""
+        return tuple(map(self._slack, self.nonlinear))
+
+    def _slack(self, constraint: InputConstraint) -> Slack:
+        if not isinstance(constraint, NonlinearConstraint):
+            # A function has no slope: its slack is one or minus one.
+            return lambda X: torch.where(self.keeps(X, [constraint]), 1.0, -1.0) + 0.0 * X.sum(-1)
+        names = constraint.names
+        X = self._spread(self._sobol(0).draw(_BLOCK, dtype=torch.double))
+        sides = torch.stack(constraint.sides({n: self.raw(n, X) for n in names})).abs()
+        scale = float(sides.nan_to_num(0.0, 0.0, 0.0).amax(dim=0).median()) or 1.0
+
+        def slack(X: Tensor) -> Tensor:
+            low, high = constraint.sides({name: self.raw(name, X) for name in names})
+            found = (high - low) / scale
+            return torch.where(self._are_active(names, X), found, found.clamp_min(1.0))
+
+        return slack
+
+    def _are_active(self, names: Iterable[str], X: Tensor) -> Tensor:
+        """Return a mask of the points ``... x d`` at which all named parameters are active."""
+        return torch.stack([self._activity(name, X) for name in names]).all(dim=0)
+
+    def keeps(self, X: Tensor, constraints: Sequence[InputConstraint] | None = None) -> Tensor:
+        """Return a mask of the points ``... x d`` that satisfy nonlinear constraints.
+
+        Args:
+            X: The points.
+            constraints: The constraints; None for all of ``nonlinear``.
+        """
+        kept = torch.ones(X.shape[:-1], dtype=torch.bool, device=X.device)
+        for each in self.nonlinear if constraints is None else constraints:
+            if isinstance(each, NonlinearConstraint):
+                holds = each.holds({name: self.raw(name, X) for name in each.names})
+                kept &= holds | ~self._are_active(each.names, X)
+            else:
+                rows = self.decode(X.reshape(-1, X.shape[-1]).detach())
+                allowed = [_is_allowed(each, self.active(row)) for row in rows]
+                kept &= torch.tensor(allowed, dtype=torch.bool).to(X.device).reshape(kept.shape)
+        return kept
+
     def complete(self, X: Tensor) -> Tensor:
-        """Return points ``... x d`` that satisfy the equality constraints, differentiable."""
-        return X if self.elimination is None else self.elimination.complete(X)
+        """Return points ``... x d`` that satisfy the equality constraints, differentiable.
+
+        Columns of inactive parameters have their middle value.
+        """
+        X = X if self.elimination is None else self.elimination.complete(X)
+        return self.pin(X) if self.conditions else X
+
+    def pin(self, X: Tensor) -> Tensor:
+        """Return points ``... x d`` with the middle value of inactive parameters."""
+        active = torch.ones_like(X, dtype=torch.bool)
+        for name in self.conditions.keys() & self.columns.keys():
+            active[..., list(self.columns[name].indices)] = self._activity(name, X).unsqueeze(-1)
+        return torch.where(active, X, self._middle.to(X))
+
+    def _activity(self, name: str, X: Tensor) -> Tensor:
+        """Return a mask of the points ``... x d`` at which a parameter is active."""
+        found = torch.ones(X.shape[:-1], dtype=torch.bool, device=X.device)
+        while name in self.conditions:
+            name, values = self.conditions[name]
+            if name in self.fixed:
+                found &= takes_any(self.fixed[name], values)
+            else:
+                found &= X[..., self._columns_with(name, values)].sum(dim=-1) > 0.5
+        return found
+
+    def _columns_with(self, name: str, values: Sequence[Value]) -> list[int]:
+        """Return the one-hot columns of some values of a choice."""
+        column = self.columns[name]
+        assert isinstance(column.parameter, Choice)
+        return [column.indices[column.parameter.index(value)] for value in values]
+
+    @cached_property
+    def _middle(self) -> Tensor:
+        """Columns of the middle value of each parameter, ``d``."""
+        found = self.bounds.new_empty(self.bounds.shape[-1])
+        for column in self.columns.values():
+            values = column.encode(column.parameter.at(0.5))
+            found[list(column.indices)] = found.new_tensor(values)
+        return found
+
+    def _ancestors(self, name: str) -> list[str]:
+        """Return the choices on which a parameter depends, the nearest one first."""
+        found: list[str] = []
+        while name in self.conditions:
+            name = self.conditions[name].parent
+            found.append(name)
+        return found
+
+    def is_active(self, name: str, row: Row) -> bool:
+        """True if a parameter is active in a parameterization."""
+        while name in self.conditions:
+            name, values = self.conditions[name]
+            if name not in row or not takes_any(row[name], values):
+                return False
+        return True
+
+    def active(self, row: Row) -> dict[str, Value]:
+        """Return the active parameters of a parameterization."""
+        return {name: value for name, value in row.items() if self.is_active(name, row)}
+
+    def pinned(self, row: Row) -> dict[str, Value]:
+        """Return a parameterization with the middle value of inactive parameters."""
+        if not self.conditions:
+            return dict(row)
+        middle: dict[str, Value] = {
+            name: p.value if isinstance(p, Fixed) else p.at(0.5)
+            for name, p in self.parameters.items()
+            if name in self.conditions and not self.is_active(name, row)
+        }
+        return self.ordered({**row, **middle})
 
     def _constraint(
         self, weights: Mapping[str, float], number: float, sign: float = 1.0
@@ -379,10 +555,31 @@ class Space:
                 row[self.columns[name].indices[0]] = sign * weight
             elif name in self.fixed:
                 rhs -= sign * weight * float(str(self.fixed[name]))
+        if sign < 0:
+            rhs = self._where_active(weights, row, rhs)
         (indices,) = row.nonzero(as_tuple=True)
         if sign < 0 and not {*indices.tolist()} <= self.smooth:  # all columns may be held
             rhs -= ROUNDING
         return indices, row[indices], rhs
+
+    def _where_active(self, weights: Mapping[str, float], row: Tensor, rhs: float) -> float:
+        """Let a constraint ``row @ x >= rhs`` hold wherever a parameter of it is inactive.
+
+        One-hot columns of the values with which one is inactive get a large weight ("big M").
+
+        Returns:
+            The right-hand side; ``row`` changes in place.
+        """
+        least = float(torch.minimum(row * self.bounds[0], row * self.bounds[1]).sum())
+        enough = max(rhs - least, 0.0) + 1.0
+        chain = {name for each in weights for name in (each, *self._ancestors(each))}
+        for parent, values in (self.conditions[name] for name in chain & self.conditions.keys()):
+            if parent in self.fixed:
+                rhs -= 0.0 if takes_any(self.fixed[parent], values) else enough
+                continue
+            with_it = self._columns_with(parent, values)
+            row[[i for i in self.columns[parent].indices if i not in with_it]] += enough
+        return rhs
 
     def raw(self, name: str, X: Tensor) -> Tensor:
         """Return raw values of a numeric parameter at points ``... x d``, differentiable."""
@@ -401,12 +598,14 @@ class Space:
         if self.listed is not None and len(X):
             for row, i in zip(rows, self.listed.index(X, self._widths).tolist(), strict=True):
                 row |= self.listed.row(i)
-        return [self.ordered(self._rounded_inside(row)) for row in rows]
+        return [self.ordered(self._rounded_inside(self.pinned(row))) for row in rows]
 
     def _rounded_inside(self, row: dict[str, Value]) -> dict[str, Value]:
         """Move parameters with ``digits`` by a step if their rounding violates a constraint."""
         names = [n for n, p in self._untied.items() if p.digits is not None and not p.is_integer]
-        names = [n for n in names if any(n in weights for weights, _ in self.sums)][:_MAX_MOVED]
+        if not self.nonlinear:
+            names = [n for n in names if any(n in weights for weights, _ in self.sums)]
+        names = names[:_MAX_MOVED]
         if not names or self.meets(row):
             return row
         moves = sorted(product((0, 1, -1), repeat=len(names)), key=lambda move: sum(map(abs, move)))
@@ -427,6 +626,7 @@ class Space:
     def encode(self, rows: Sequence[Row]) -> Tensor:
         """Return parameterizations in raw units as points ``n x d``; other names are ignored."""
         X = self.bounds.new_empty(len(rows), self.bounds.shape[-1])
+        rows = [self.pinned(row) for row in rows] if self.conditions else rows
         for name, column in self.columns.items():
             values = X.new_tensor([column.encode(row[name]) for row in rows])
             X[:, list(column.indices)] = values.reshape(len(rows), len(column.indices))
@@ -479,7 +679,8 @@ class Space:
             row: The inputs.
             among: Names of the parameters to check; None for all.
         """
-        for name in self.parameters if among is None else among:
+        names = self.parameters if among is None else among
+        for name in (n for n in names if self.is_active(n, row)):
             parameter = self.parameters[name]
             if isinstance(parameter, Range):
                 slack = _ROUNDING * (parameter.upper - parameter.lower)
@@ -504,6 +705,7 @@ class Space:
             rounding: Relative tolerance.
             equality_rounding: Relative tolerance of equality constraints; None for ``rounding``.
         """
+        inactive = {name for name in self.conditions if not self.is_active(name, row)}
         names = {*self.parameters} if among is None else {*among}
         equality = rounding if equality_rounding is None else equality_rounding
 
@@ -511,7 +713,11 @@ class Space:
             terms = [w * float(str(row[name])) for name, w in weights.items()]
             return math.fsum(terms) - limit, part * max(abs(limit), *map(abs, terms))
 
-        sums = [off(w, limit, rounding) for w, limit in self.sums if names & w.keys()]
+        sums = [
+            off(w, limit, rounding)
+            for w, limit in self.sums
+            if names & w.keys() and not inactive & w.keys()
+        ]
         equal = [
             (*off(w, v, equality), max(1.0, abs(v))) for w, v in self.equalities if names & w.keys()
         ]
@@ -524,13 +730,20 @@ class Space:
         if not names.isdisjoint(self._listed_names) and not self._is_listed(row):
             return False
         holds = [over <= 1e-8 + slack for over, slack in sums]
+        for each in self.nonlinear:
+            if not isinstance(each, NonlinearConstraint):
+                holds.append(_is_allowed(each, self.active(row)))
+            elif names & {*each.names} and not inactive & {*each.names}:
+                values = {n: self.bounds.new_tensor(float(str(row[n]))) for n in each.names}
+                holds.append(bool(each.holds(values, _SAME + rounding)))
         return all(holds + [abs(over) <= 1e-8 * size + slack for over, slack, size in equal])
 
     def design(self, seed: int, uniform: bool = False) -> Iterator[dict[str, Value]]:
         """Yield an infinite sequence of parameterizations in raw units.
 
         Equality constraints hold. Inequality constraints are ignored, unless they are on integers
-        or choices and few points satisfy them: then only such points are drawn.
+        or choices and few points satisfy them: then only such points are drawn. Inactive parameters
+        have any values, see ``pinned``.
 
         Args:
             seed: Seed of the sequence.
@@ -593,12 +806,12 @@ class Space:
         With a table, the row that is nearest to it.
         """
         middle = {name: column.parameter.at(0.5) for name, column in self.columns.items()}
-        row = self.ordered({**self.fixed, **middle})
+        row = self.pinned(self.ordered({**self.fixed, **middle}))
         return row if self.listed is None else self.decode(self.encode([row]))[0]
 
     def sobol_rows(self, n: int, seed: int = 0) -> list[dict[str, Value]]:
         """Return the first ``n`` parameterizations of ``design``."""
-        return list(islice(self.design(seed), n))
+        return [self.pinned(row) for row in islice(self.design(seed), n)]
 
     def sobol_points(self, n: int, seed: int, fixed: Mapping[int, float] | None = None) -> Tensor:
         """Return distinct feasible quasi-random points.
@@ -621,7 +834,7 @@ class Space:
                 points.append(part.sobol_points(each, seed, held))
             of_faces: Tensor = torch.cat(points)[:n].unique(dim=0)
             return of_faces
-        draws = n * (_MOST_DRAWS if self.sums or self.equalities else 1)
+        draws = n * (_MOST_DRAWS if self.sums or self.equalities or self.nonlinear else 1)
         X = self._spread(self._sobol(seed).draw(draws, dtype=torch.double))
         if (rows := self._listed_at(fixed or {})) is not None:
             if not len(rows):
@@ -678,6 +891,7 @@ class Space:
         """Return the points of ``n x d`` that satisfy the constraints."""
         constraints = self.inequality_constraints
         found = points[evaluate_feasibility(points.unsqueeze(-2), constraints, tolerance=1e-9)]
+        found = found[self.keeps(found)] if self.nonlinear else found
         for rule in self.at_most:
             absent = self.encode([{**self.center, **rule.parts}]).to(found)
             differs = (found - absent).abs() > _SAME_VALUE * self._widths.to(found)
@@ -755,3 +969,24 @@ class Space:
     def _sobol(self, seed: int) -> SobolEngine:
         """Return scrambled Sobol points of the unit cube, with a coordinate per free parameter."""
         return SobolEngine(max(len(self.columns), 1), scramble=True, seed=seed)
+
+
+def _is_allowed(constraint: InputConstraint, row: Row) -> bool:
+    """True if a function of parameterizations says so.
+
+    Raises:
+        InputError: If it returns anything but True or False.
+    """
+    assert not isinstance(constraint, NonlinearConstraint)
+    found = plain_value(constraint(dict(row)))
+    if not isinstance(found, bool):
+        raise InputError(
+            f"input_constraints: {_name_of(constraint)} gave {found!r} for {dict(row)}: expected "
+            "True or False."
+        )
+    return found
+
+
+def _name_of(constraint: InputConstraint) -> str:
+    """Return a constraint in messages."""
+    return str(getattr(constraint, "__qualname__", constraint))

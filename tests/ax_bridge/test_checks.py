@@ -108,13 +108,9 @@ def test_spaces_that_no_method_takes() -> None:
         "epochs", ParameterType.FLOAT, 0.0, 1.0, is_fidelity=True, target_value=1.0
     )
     many = RangeParameter("seed", ParameterType.INT, 0, 2 * 10**8)
-    tree = ChoiceParameter(
-        "kind", ParameterType.STRING, ["a", "b"], dependents={"a": ["x"]}, **options
-    )
     for parameters, message in (
         ([x, task], "'site' is a task parameter"),
         ([x, fidelity], "'epochs' is a fidelity parameter"),
-        ([x, tree], "the search space is hierarchical"),
         ([x, many], r"'seed' has the bounds \(0, 200000000\): .* at most 1e\+08"),
     ):
         with pytest.raises(UnsupportedError, match=message):

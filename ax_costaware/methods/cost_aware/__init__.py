@@ -156,6 +156,7 @@ class CostAware(PricedMethod):
             repeats=name,
             may_repeat=may_repeat,
             refuses_objectives=None,
+            refuses_hierarchy=None,
         )
 
     @property

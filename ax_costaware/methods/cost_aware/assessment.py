@@ -146,7 +146,7 @@ def assess(method: CostAware, problem: Problem, rule: StopRule | None) -> Assess
         state,
         scale.from_model(best),
         trial.index if trial is not None and was_run else None,
-        inputs,
+        problem.space.active(inputs),
         feasibility=incumbent.feasibility,
         is_feasible=search.is_feasible(incumbent),
     )

@@ -235,7 +235,6 @@ class Front:
         models = [side.model for side in self.sides]
         if pending is not None and not is_noisy:
             models = [m if m not in learned else fantasized(m, pending) for m in models]
-        feasibility = self.search.feasibility
         return LogExpectedHypervolumeImprovementPerCost(
             ModelList(*models),
             self.ref_point,
@@ -244,7 +243,7 @@ class Front:
             exponent=cost_exponent(self.method, self.search.budget_state),
             is_feasible=may_be_best if len(X) else torch.zeros(len(problem.evaluated)).bool(),
             num_samples=_NUM_SAMPLES if is_noisy else None,
-            log_weight=None if feasibility is None else feasibility.log_probability,
+            log_weight=self.search.log_weight,
         )
 
     def scalarized(self, weights: Sequence[float]) -> Problem:

@@ -5,6 +5,7 @@ Values are on the scale of the model, prices in units of the objective per unit 
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -30,7 +31,7 @@ from ax_costaware.acquisition.optimize import Optimum
 from ax_costaware.acquisition.pointwise import LogTail
 from ax_costaware.acquisition.target_fidelity import at_target
 from ax_costaware.core.account import BudgetState
-from ax_costaware.core.failures import failures_as_constraint
+from ax_costaware.core.failures import failures_as_constraint, success_weight
 from ax_costaware.core.optimize import possible
 from ax_costaware.core.problem import Problem
 from ax_costaware.core.switching import kept_settings
@@ -163,24 +164,38 @@ class Search(Generic[Priced]):
         return [*rows, *self.problem.space.decode(point.unsqueeze(0))][0]
 
     @cached_property
+    def _failures(self) -> tuple[OutcomeConstraint, ...]:
+        return failures_as_constraint(self.problem, self.method.learn_failures)
+
+    @cached_property
     def _constraints(self) -> tuple[OutcomeConstraint, ...]:
         """Constraints of a trial: those of the experiment, and not to fail."""
-        return (
-            *self.problem.constraints,
-            *failures_as_constraint(self.problem, self.method.learn_failures),
-        )
+        return (*self.problem.constraints, *self._failures)
+
+    @cached_property
+    def _success(self) -> tuple[Feasibility[FunctionalPosterior], Callable[[Tensor], Tensor]]:
+        return success_weight(self._failures, self.problem.evaluated)
 
     @cached_property
     def feasibility(self) -> Feasibility[FunctionalPosterior] | None:
         """Probability that a trial is feasible; None without constraints."""
         if not self._constraints:
             return None
-        return Feasibility.of(self._constraints, FunctionalPosterior.of)
+        outcomes = Feasibility.of(self.problem.constraints, FunctionalPosterior.of).outcomes
+        return Feasibility([*outcomes, *self._success[0].outcomes])
 
-    @property
+    @cached_property
     def log_weight(self) -> Callable[..., Tensor] | None:
-        """Log probability that a trial is feasible, as a function of points; None for none."""
-        return None if self.feasibility is None else self.feasibility.log_probability
+        """Log weight of a trial's value; None without constraints."""
+        if not self._constraints:
+            return None
+        feasible = Feasibility.of(self.problem.constraints, FunctionalPosterior.of).log_probability
+        _, success = self._success
+
+        def weight(X: Tensor, least: float = -math.inf) -> Tensor:
+            return (feasible(X) + success(X)).clamp_min(least)
+
+        return weight
 
     def index(self, price: float) -> PandoraBoxGittinsIndex:
         """Return the Gittins index at a price of a unit of cost."""
@@ -387,14 +402,12 @@ class Search(Generic[Priced]):
 
     def maximize_affordable(self, acquisition: AcquisitionFunction) -> Optimum[float] | None:
         """Return the best affordable point of an acquisition function; None if there is none."""
-        feasibility = self.feasibility
-        if feasibility is not None and isinstance(acquisition, PandoraBoxGittinsIndex):
+        log_weight = self.log_weight
+        if log_weight is not None and isinstance(acquisition, PandoraBoxGittinsIndex):
             # Where feasibility is unlikely the index is flat; its log tail has a gradient.
             with torch.no_grad():
                 largest = float(acquisition(self.representative_points.unsqueeze(-2)).max())
-            at = self.maximize_affordable(
-                LogTail(acquisition, largest, feasibility.log_probability, _LEAST_LOG)
-            )
+            at = self.maximize_affordable(LogTail(acquisition, largest, log_weight, _LEAST_LOG))
             if at is None:
                 return None
             with torch.no_grad():
