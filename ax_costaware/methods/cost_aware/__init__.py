@@ -37,6 +37,7 @@ from ax_costaware.methods.cost_aware.repeats import check_repeats, repeats_model
 from ax_costaware.methods.cost_aware.rules import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.methods.cost_aware.search import EI_PER_COST, GITTINS, PAREGO
 from ax_costaware.methods.cost_aware.several import (
+    check_price,
     check_several,
     decide_on_front,
     has_several,
@@ -138,6 +139,7 @@ class CostAware(PricedMethod):
         one_of(self.kernel, "kernel", KERNELS)
         one_of(self.front, "front", (None, "cost"))
         super().__post_init__()
+        check_price(self)
         self._check_stop()
         self._check_repeats()
         if self.acquisition == "log_ei_cost_cooling" and self.budget is None:

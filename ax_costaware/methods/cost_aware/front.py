@@ -208,20 +208,33 @@ class Front:
             return 0.0
         return self.unit * hypervolume(self.moments[0][self.rows], self.ref_point)
 
-    def improvement(self) -> LogExpectedHypervolumeImprovementPerCost:
+    @cached_property
+    def learned(self) -> list[Model]:
+        """Models of the objectives other than the cost."""
+        return [side.model for side in self.sides if not side.is_cost]
+
+    @cached_property
+    def may_be_noisy(self) -> bool:
+        """True if the front may be sampled.
+
+        That is if ``acquisition`` is ``"log_nei_per_cost"``, all models are exact Gaussian
+        processes, and the caller fixes no parameter, since no trial was evaluated there.
+        """
+        is_wanted = self.method.acquisition == "log_nei_per_cost" and not self.problem.held
+        return is_wanted and all(map(has_factor, self.learned))
+
+    @cached_property
+    def is_noisy(self) -> bool:
+        """True if the front may be sampled, and a fit has found noise."""
+        return self.may_be_noisy and any(map(has_found_noise, self.learned))
+
+    def improvement(self, is_noisy: bool) -> LogExpectedHypervolumeImprovementPerCost:
         """Return the expected improvement of the hypervolume per cost.
 
-        The front is uncertain if
-
-        - ``acquisition`` is ``"log_nei_per_cost"``,
-        - a fit has found noise, and all models are exact Gaussian processes, and
-        - the caller fixes no parameter, since no trial was evaluated there.
+        Args:
+            is_noisy: True for samples of the front; False for that of the posterior means.
         """
-        problem, pending = self.problem, self.problem.X_pending
-        learned = [side.model for side in self.sides if not side.is_cost]
-        is_noisy = self.method.acquisition == "log_nei_per_cost" and not problem.held
-        is_noisy = is_noisy and all(map(has_factor, learned))
-        is_noisy = is_noisy and any(map(has_found_noise, learned))
+        problem, pending, learned = self.problem, self.problem.X_pending, self.learned
         rows = [self.method.deployed(problem, o.parameters) for o in problem.pending]
         coming = self.method.model_points(problem, [row for row in rows if row is not None])
         is_feasible = torch.tensor(self.is_feasible, dtype=torch.bool)

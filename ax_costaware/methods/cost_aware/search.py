@@ -240,17 +240,17 @@ class Search(Generic[Priced]):
             acquisition: AcquisitionFunction = self.improvement(best_f)
             found = self.maximize_affordable(acquisition)
             uses_mean = uses_mean or has_found_noise(problem.model, _NOISELESS_SHARE)
-            if uses_mean or found is None or not self._is_repeat(found.point):
+            if uses_mean or found is None or not self.is_repeat(found.point):
                 return acquisition, found
         acquisition = self._noisy_improvement()
         found = self.maximize_affordable(acquisition)
-        if not is_noisy and found is not None and self._is_repeat(found.point):
+        if not is_noisy and found is not None and self.is_repeat(found.point):
             found = self.best_untried(acquisition) or found  # noisy EI is zero, to rounding
         return acquisition, found
 
     def best_untried(self, acquisition: AcquisitionFunction) -> Optimum[float] | None:
         """Return the best affordable start that repeats no trial; None if there is none."""
-        new = self.starts[~self._is_repeat(self.starts)]
+        new = self.starts[~self.is_repeat(self.starts)]
         if (limit := self.budget_state.limit) is not None:
             new = new[self.costs(new) <= limit]
         return self._best_among(None, new, acquisition) if len(new) else None
@@ -258,9 +258,9 @@ class Search(Generic[Priced]):
     def repeats_exactly(self, point: Tensor) -> bool:
         """True if a point, ``d``, nearly repeats a trial, and outcomes have no noise."""
         is_noisy = has_found_noise(self.problem.model, _NOISELESS_SHARE)
-        return not is_noisy and bool(self._is_repeat(point))
+        return not is_noisy and bool(self.is_repeat(point))
 
-    def _is_repeat(self, points: Tensor) -> Tensor:
+    def is_repeat(self, points: Tensor) -> Tensor:
         """True for points ``... x d`` that nearly repeat an evaluated or a pending one: ``...``."""
         problem, X = self.problem, self.problem.evaluated
         if problem.X_pending is not None:

@@ -33,6 +33,29 @@ def has_several(method: CostAware, problem: Problem) -> bool:
     return bool(problem.objectives) or method.front is not None
 
 
+_UNITLESS = (
+    "with a random weight of several objectives, which has no unit: expected a StandardizedPrice, "
+    "or None."
+)
+
+
+def check_price(method: CostAware) -> None:
+    """Refuse a price that does not fit the settings for several objectives.
+
+    Raises:
+        InputError: With the price, and the reason.
+    """
+    if method.lmbda is None:
+        return
+    if method.front is not None:
+        raise InputError(
+            f"lmbda={method.lmbda!r} with front='cost': the cost is an objective, so no price "
+            "exchanges it for another. Expected lmbda=None, and a budget."
+        )
+    if method.acquisition == PAREGO and not isinstance(method.lmbda, StandardizedPrice):
+        raise InputError(f"lmbda={method.lmbda!r} {_UNITLESS}")
+
+
 def check_several(method: CostAware, problem: Problem) -> None:
     """Refuse settings that do not fit the number of objectives.
 
@@ -67,17 +90,9 @@ def check_several(method: CostAware, problem: Problem) -> None:
         )
     if method.lmbda is None:
         return
-    if method.front is not None:
-        raise InputError(
-            f"lmbda={method.lmbda!r} with front='cost': the cost is an objective, so no price "
-            "exchanges it for another. Expected lmbda=None, and a budget."
-        )
     if scalarizes:
         if not isinstance(method.lmbda, StandardizedPrice):
-            raise InputError(
-                f"lmbda={method.lmbda!r} with a random weight of several objectives, which has no "
-                "unit: expected a StandardizedPrice, or None."
-            )
+            raise InputError(f"lmbda={method.lmbda!r} {_UNITLESS}")
         return
     without = [each.metric for each in problem.objectives if each.threshold is None]
     if without:
@@ -123,10 +138,21 @@ def _price(front: Front) -> float | None:
 
 
 def _best_improvement(front: Front) -> Optimum[float] | None:
-    """Return the best affordable trial; an untried one if it would repeat a noiseless one."""
-    search, acquisition = front.search, front.improvement()
+    """Return the best affordable trial.
+
+    The front is sampled if a fit has found noise; or if it has found hardly any, and the trial
+    would repeat another one, which would teach nothing.
+    """
+    search, acquisition = front.search, front.improvement(front.is_noisy)
     found = search.maximize_affordable(acquisition)
-    if found is None or not search.repeats_exactly(found.point):
+    if found is None or front.is_noisy or not search.is_repeat(found.point):
+        return found
+    if front.may_be_noisy:
+        acquisition = front.improvement(True)
+        found = search.maximize_affordable(acquisition)
+        if found is None or not search.is_repeat(found.point):
+            return found
+    elif not search.repeats_exactly(found.point):
         return found
     return search.best_untried(acquisition) or found
 

@@ -13,7 +13,7 @@ from ax_costaware.core import Decision, Objective, Outcome, PastTrial, Simulatio
 from ax_costaware.costs import AffineCost, SwitchingCost
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods import CostAware, Gittins, MultiFidelity, StandardizedPrice
-from ax_costaware.methods.cost_aware.rules import GittinsStop
+from ax_costaware.methods.cost_aware.rules import GittinsStop, ImprovementPerCostStop
 from ax_costaware.space import Range, Space
 
 SPACE = Space.of([Range("a", 0.0, 1.0), Range("b", 0.0, 1.0)])
@@ -208,15 +208,19 @@ PLAIN = (Objective("gain"), Objective("waste", minimize=True))
     [
         (CostAware(COST, acquisition="parego_per_cost"), {"objectives": ()}, "single objective"),
         (CostAware(COST, lmbda=1.0), {"objectives": PLAIN}, r"\['gain', 'waste'\] have no thresh"),
-        (CostAware(COST, lmbda=1.0, front="cost"), {"objectives": ()}, "front='cost'"),
         (CostAware(COST, budget=9.0, stop=True), {}, "Gittins index is of one value"),
         (CostAware(COST, lmbda=1.0, stop=GittinsStop()), {}, "Gittins index is of one value"),
+        (Gittins(COST, lmbda=1.0, stop=False), {}, "which has no unit"),
         (
-            CostAware(COST, lmbda=1.0, stop=False, acquisition="parego_per_cost"),
+            CostAware(
+                COST,
+                lmbda=StandardizedPrice(1.0),
+                stop=ImprovementPerCostStop(),
+                acquisition="parego_per_cost",
+            ),
             {},
-            "which has no unit",
+            "random weight",
         ),
-        (CostAware(COST, lmbda=1.0, acquisition="parego_per_cost"), {}, "Gittins index|random"),
         (CostAware(COST, budget=9.0, confirm=0.1), {}, "confirm=0.1 with several objectives"),
         (CostAware("waste", budget=9.0), {}, "cost='waste' is an objective"),
         (
@@ -231,6 +235,27 @@ def test_refusals(method: Any, arguments: dict[str, Any], message: str) -> None:
     """Before anything is spent, by the argument and the reason."""
     with pytest.raises((InputError, UnsupportedInputError), match=message):
         Simulation(method, SPACE, **{"objectives": OBJECTIVES, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"lmbda": 1.0, "front": "cost"}, "lmbda=1.0 with front='cost'"),
+        ({"lmbda": 1.0, "acquisition": "parego_per_cost"}, "lmbda=1.0 .* which has no unit"),
+        ({"front": "price"}, "front='price': expected one of"),
+    ],
+)
+def test_refused_settings(arguments: dict[str, Any], message: str) -> None:
+    """When the method is made."""
+    with pytest.raises(InputError, match=message):
+        CostAware(COST, **arguments)
+
+
+def test_exact_outcomes_are_not_measured_again() -> None:
+    """Also where a fit of few outcomes does not find them exact."""
+    simulation = run(14, CostAware(COST, budget=60.0, **FEW))
+    rows = [tuple(trial.parameters.values()) for trial in simulation.trials]
+    assert len({tuple(round(float(x), 3) for x in row) for row in rows}) == len(rows)
 
 
 def test_no_trial_can_be_deployed() -> None:
