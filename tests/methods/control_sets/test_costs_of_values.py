@@ -275,3 +275,25 @@ def test_until_something_is_feasible_the_likeliest_per_cost_is_next() -> None:
     assert "No query is feasible" in decision.why
     assert decision.expected_cost is not None
     assert decision.expected_cost < 4.5
+
+
+@pytest.mark.parametrize("left", [0.55, 1.3])
+@pytest.mark.parametrize("switching_cost", [None, SwitchingCost({"x2": 0.1})], ids=str)
+@pytest.mark.parametrize("acquisition", ["ucb"])
+def test_what_is_left_pays_for_cheaper_values(
+    left: float, switching_cost: SwitchingCost | None, acquisition: str
+) -> None:
+    """Where it does not pay for the best ones."""
+    sets = (replace(SETS[2], cost=AffineCost({"x3": -4.0}, fixed=4.5)),)
+    simulation = ran(6, sets=sets, switching_cost=switching_cost, acquisition=acquisition)
+    spent = math.fsum(entry.charged for entry in simulation.ledger)
+    method = replace(method_of(simulation), budget=spent + left)
+    later = Simulation(
+        method, simulation.space, hyperparameters=MODEL, trials=list(simulation.trials)
+    )
+    decision = later.ask()
+    if left < 0.6 and switching_cost is not None:
+        return  # cheaper values are there only if nothing is changed
+    assert isinstance(decision, Decision)
+    assert decision.expected_cost is not None
+    assert 0.5 <= decision.expected_cost <= left * (1 + 1e-9)
