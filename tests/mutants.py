@@ -4,7 +4,7 @@
     python -m tests.mutants draw --count 200   # draws mutants, and keeps the list
     python -m tests.mutants run                # runs the tests of each; can be interrupted
 
-``cover`` and ``run`` need the package ``coverage``, which is not among the requirements of the tests.
+``cover`` and ``run`` need the package ``coverage``, which the tests do not require.
 
 A mutant is the package with one operator, comparison, number or condition changed. It is killed if
 one of the tests that run the changed line fails, or takes longer than ``_LIMIT``. Tests run in a
