@@ -262,8 +262,8 @@ class Front:
     def scalarized(self, weights: Sequence[float]) -> Problem:
         """Return the problem with the augmented Chebyshev scalarization as its objective.
 
-        With ``z`` the values relative to the reference point and to the best ones, it is
-        ``min_i w_i z_i + 0.05 sum_i w_i z_i``.
+        It is ``min_i w_i z_i + 0.05 sum_i w_i z_i``. Values ``z`` are zero at the reference point;
+        their unit is the range of the front, with the reference point if that is worse.
 
         Args:
             weights: One for each objective.
@@ -276,8 +276,9 @@ class Front:
             Y[:, i] = one.scale.to_model(Y.new_tensor(values))
         if not problem.objectives:
             Y[:, 0] = problem.scale.to_model(Y.new_tensor([t.outcome for t in observed]))
-        ref_point = self.ref_point
-        width = (Y.amax(dim=0) - ref_point).clamp_min(torch.finfo(Y.dtype).eps)
+        ref_point, best = self.ref_point, Y[non_dominated(Y)]
+        width = best.amax(dim=0) - torch.minimum(best.amin(dim=0), ref_point)
+        width = width.clamp_min(torch.finfo(Y.dtype).eps)
         weighted = (Y - ref_point) / width * Y.new_tensor(list(weights))
         found = weighted.amin(dim=-1) + AUGMENTATION * weighted.sum(dim=-1)
         value_of = dict(zip([t.index for t in observed], found.tolist(), strict=True))

@@ -1,7 +1,8 @@
 """Decisions and recommendations of the cost-aware methods with several objectives.
 
 A trial is chosen by its expected improvement of the front's hypervolume per cost; or with a random
-weight of the objectives by the rule for a single one (Knowles 2006, "ParEGO").
+weight of the objectives by the rule for a single one (Knowles 2006, "ParEGO"), unless that would
+repeat an exact trial.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from ax_costaware.acquisition.noisy_improvement import has_found_noise
 from ax_costaware.acquisition.optimize import Optimum
 from ax_costaware.argument_checks import nonnegative_number
 from ax_costaware.core.problem import Best, Decision, Problem, SpaceExhausted, Stop
@@ -111,7 +113,9 @@ def decide_on_front(method: CostAware, problem: Problem) -> Decision | Stop:
         return _stop(front, "the budget is used up")
     try:
         if method.acquisition in (PAREGO, GITTINS):
-            return _by_weight(front)
+            weighted = _by_weight(front)
+            if isinstance(weighted, Stop) or not _teaches_nothing(front, weighted):
+                return weighted
         if any(front.is_feasible) or search.problem.feasibility is None:
             found = _best_improvement(front)
         else:
@@ -155,6 +159,13 @@ def _best_improvement(front: Front) -> Optimum[float] | None:
     elif not search.repeats_exactly(found.point):
         return found
     return search.best_untried(acquisition) or found
+
+
+def _teaches_nothing(front: Front, decision: Decision) -> bool:
+    """True if a trial repeats an exact one, as where a fit takes a kink of weights for noise."""
+    (point,) = front.problem.space.encode([decision.parameters])
+    is_exact = not any(map(has_found_noise, front.learned))
+    return is_exact and bool(front.search.is_repeat(point))
 
 
 def _by_weight(front: Front) -> Decision | Stop:

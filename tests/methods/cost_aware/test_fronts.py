@@ -251,9 +251,10 @@ def test_refused_settings(arguments: dict[str, Any], message: str) -> None:
         CostAware(COST, **arguments)
 
 
-def test_exact_outcomes_are_not_measured_again() -> None:
+@pytest.mark.parametrize("acquisition", ["log_nei_per_cost", "parego_per_cost"])
+def test_exact_outcomes_are_not_measured_again(acquisition: str) -> None:
     """Also where a fit of few outcomes does not find them exact."""
-    simulation = run(14, CostAware(COST, budget=60.0, **FEW))
+    simulation = run(12, CostAware(COST, budget=60.0, acquisition=acquisition, **FEW))
     rows = [tuple(trial.parameters.values()) for trial in simulation.trials]
     assert len({tuple(round(float(x), 3) for x in row) for row in rows}) == len(rows)
 
