@@ -112,15 +112,16 @@ def front_figure(
     best = frame[frame["on_front"]].sort_values(x)
     upper.line(best, x, y, "front", color=DARK, line_width=1)
     title = cost_title("Cost of a trial", method.trial_costs.metric)
-    upper.dots(
+    upper.add(
+        "scatter",
         frame,
         x,
         y,
         "trials",
         "trial {trial_index}: {x:.6g}, {y:.6g}<br>cost of a trial {expected_cost:.6g}",
-        color=DARK,
+        mode="markers",
         marker={
-            "color": frame["expected_cost"],
+            "color": frame["expected_cost"].tolist(),
             "colorscale": "Viridis",
             "size": [11 if on else 7 for on in frame["on_front"]],
             "colorbar": {"title": {"text": title}, "len": 0.6, "y": 0.72},

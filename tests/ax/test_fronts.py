@@ -120,6 +120,8 @@ def test_cards(story: tuple[Client, list[dict[str, float]]]) -> None:
     assert reasons.keys() == {"DeploymentAnalysis", "StoppingAnalysis"}
     assert all("has several" in card.subtitle for card in reasons.values())
     frame = cards["FrontAnalysis"].df
+    (trials,) = (t for t in cards["FrontAnalysis"].get_figure().data if t.name == "trials")
+    assert list(trials.marker.color) == frame["expected_cost"].tolist()
     best = ac.recommend(client)
     on_front = {found.trial_index for found in (best, *best.alternatives)}
     assert {*frame["trial_index"][frame["on_front"]]} == on_front
