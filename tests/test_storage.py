@@ -119,6 +119,7 @@ VALUES = [
     CostAware(SwitchingCost({"x1": 5}, TABLE + AffineCost({"x1": 0.1}))),
     TableCost(2, {1: 1.0, 2.5: 2.0}),
     BernoulliRule(0.1),
+    MeasurementRule(0.1 + 0.2),
     LCBUCBRule("local_optima"),
     MixedRule(LCBUCBRule(), 0.1, 0.30000000000000004),
     FullFeedback(),

@@ -20,6 +20,7 @@ from typing import Any
 from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 
+from ax_costaware.core import repeats
 from ax_costaware.runners import result
 from ax_costaware.runners.result import TrialFailedError, TrialFunction, TrialResult, run_function
 
@@ -82,7 +83,7 @@ def pickled_by_value(cloudpickle: Any, function: TrialFunction) -> Iterator[None
     registered = []
     with _SENDING:
         try:
-            for module in [sys.modules[__name__], result, *_module_to_send(function)]:
+            for module in [sys.modules[__name__], result, repeats, *_module_to_send(function)]:
                 if module.__name__ not in cloudpickle.list_registry_pickle_by_value():
                     cloudpickle.register_pickle_by_value(module)
                     registered.append(module)

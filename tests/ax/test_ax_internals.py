@@ -23,6 +23,7 @@ from ax.core.base_trial import (
 )
 from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
+from ax.core.objective import Objective
 from ax.core.observation import ObservationFeatures
 from ax.core.utils import extend_pending_observations
 from ax.generation_strategy.generation_node import GenerationNode
@@ -46,6 +47,7 @@ ATTRIBUTES: dict[str, tuple[type, ...]] = {
     "_generator_runs": (GenerationStrategy,),
     "_maybe_experiment": (Client,),
     "_maybe_generation_strategy": (Client,),
+    "_parsed": (Objective,),
     "_properties": (Experiment, BaseTrial),
     "_trials": (Experiment,),
 }

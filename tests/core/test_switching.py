@@ -179,7 +179,8 @@ def test_an_expensive_oven_is_kept(base: Any, acquisition: str) -> None:
     )
     simulation = run(method, 8)
     entries = simulation.ledger
-    assert sum(entry.switching_cost > 0 for entry in entries[3:]) <= 2
+    # The oven costs 5 to change, and the lamp 2.
+    assert sum(entry.switching_cost >= 5 for entry in entries[3:]) <= 1
     assert any(entry.switching_cost == 0 for entry in entries[3:])
     for trial, entry in zip(simulation.trials, entries, strict=True):
         assert trial.record["switching_cost"] == entry.switching_cost
