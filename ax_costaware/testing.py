@@ -173,9 +173,8 @@ class MethodContract:
     """Values of parameters that one trial is asked for with."""
 
     refuses: ClassVar[Mapping[str, str]] = {}
-    """What the method does not support: a regular expression of the refusal, by the name of what is
-    refused. Names are ``outcome constraints``, ``lmbda``, ``should_stop``, ``predict``, and
-    ``attach_table``."""
+    """Unsupported features: a regular expression of the refusal, by the name of the feature. Names are
+    ``outcome constraints``, ``lmbda``, ``should_stop``, ``predict``, and ``attach_table``."""
 
     tolerance: ClassVar[float] = 1e-4
     """Tolerance of decisions with costs in another unit, as a part of a parameter's range."""
@@ -579,7 +578,7 @@ class MethodContract:
     # Outcome constraints
 
     def test_outcome_constraints(self, tmp_path: Path) -> None:
-        """What is deployed is likely to be feasible; or they are refused before a trial."""
+        """Deployed points are likely to be feasible; or constraints are refused before a trial."""
         client, count = self.client(bound=0.5), self.method.initial_trials + 2
         if "outcome constraints" in self.refuses:
             with pytest.raises(UnsupportedError, match=self.refuses["outcome constraints"]):

@@ -344,7 +344,7 @@ class Budgeted:
 
     @property
     def traits(self) -> Traits:
-        """What is different about the method's trials; a subclass may replace it by a value."""
+        """Properties of the method's trials; a subclass may replace them by a value."""
         return Traits()
 
     @final

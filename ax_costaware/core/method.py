@@ -45,7 +45,7 @@ _MAX_DRAWS = 256
 
 
 class Expected(NamedTuple):
-    """What is expected of parameterizations, in the objective's unit and sign."""
+    """Moments and feasibility of parameterizations, in the objective's unit and sign."""
 
     mean: Tensor
     """``n`` posterior means of the objective."""

@@ -29,7 +29,7 @@ class Groups:
 
 @dataclass(frozen=True, kw_only=True)
 class Traits:
-    """What is different about the trials of a method.
+    """Properties of the trials of a method.
 
     The defaults are for trials that set every parameter and are all measured, of which the best one
     is deployed.

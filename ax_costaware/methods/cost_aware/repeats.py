@@ -162,7 +162,8 @@ def _confirmation(
         if not len(X):
             return None
         mean, variance = problem.posterior(X)
-        least = mean.unique().topk(min(_NUM_BEST, len(mean.unique()))).values.min()
+        different = mean.unique()  # in increasing order
+        least = different[-min(_NUM_BEST, len(different))]
         X, variance = X[mean >= least], variance[mean >= least]
         best = int(acquisition(X.unsqueeze(-2)).argmax())
         point = X[best : best + 1]

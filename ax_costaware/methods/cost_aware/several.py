@@ -248,7 +248,8 @@ def described(front: Front, X: torch.Tensor) -> tuple[list[dict[str, float]], ..
     """
     found: tuple[list[dict[str, float]], ...] = ([], [])
     for means, variances in zip(*map(torch.Tensor.tolist, front.moments_at(X)), strict=True):
-        pairs = [side.described(*each) for side, *each in zip(front.sides, means, variances)]  # noqa: B905
+        sides = zip(front.sides, means, variances, strict=True)
+        pairs = [side.described(mean, variance) for side, mean, variance in sides]
         for into, part in zip(found, zip(*pairs, strict=True), strict=True):
             into.append(dict(zip([side.name for side in front.sides], part, strict=True)))
     return found

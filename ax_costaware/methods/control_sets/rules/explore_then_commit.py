@@ -63,7 +63,7 @@ class ExploreThenCommit(ControlSetRule):
     ``plays`` sets them."""
 
     by: str
-    """What the control sets of a group share: ``"cost"`` or ``"size"``."""
+    """Property that the control sets of a group share: ``"cost"`` or ``"size"``."""
 
     def __init__(
         self,
