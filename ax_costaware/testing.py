@@ -173,8 +173,8 @@ class MethodContract:
     """Values of parameters that one trial is asked for with."""
 
     refuses: ClassVar[Mapping[str, str]] = {}
-    """Unsupported features: a regular expression of the refusal, by the name of the feature. Names are
-    ``outcome constraints``, ``lmbda``, ``should_stop``, ``predict``, and ``attach_table``."""
+    """Unsupported features: a regular expression of the refusal, by the name of the feature. Names
+    are ``outcome constraints``, ``lmbda``, ``should_stop``, ``predict``, and ``attach_table``."""
 
     tolerance: ClassVar[float] = 1e-4
     """Tolerance of decisions with costs in another unit, as a part of a parameter's range."""
