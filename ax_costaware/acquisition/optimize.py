@@ -149,7 +149,7 @@ class Region:
             {i: parameter for i, parameter in space.integers.items() if i not in fixed},
             all_points(space, fixed),
             Nonlinear.of(space) if space.nonlinear else None,
-            space.pin if space.conditions else _unchanged,
+            space.hierarchy.pin if space.conditions else _unchanged,
         )
 
     @cached_property

@@ -132,7 +132,7 @@ def recommend(
     ranked = [
         Recommendation(
             control_set=best.control_set,
-            parameters=problem.space.active(best.parameters),
+            parameters=problem.space.hierarchy.active(best.parameters),
             expected_value=best.mean,
             standard_deviation=best.standard_deviation,
             expected_cost=best.expected_cost,

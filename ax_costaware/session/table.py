@@ -206,7 +206,7 @@ class _Table:
         # The arm is the planned trial, which is within bounds.
         planned = {column: within_bounds(x, self.inputs[column]) for column, x in realized.items()}
         arm = {**planned, **self.fixed}
-        active = [column for column in self.inputs if self.problem.space.is_active(column, arm)]
+        active = [c for c in self.inputs if self.problem.space.hierarchy.is_active(c, arm)]
         if active != list(realized):
             raise UserInputError(
                 f"{name} has values of {list(realized)}: expected values of {active}, which are "

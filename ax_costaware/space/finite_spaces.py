@@ -41,7 +41,7 @@ def all_points(space: Space, fixed: Mapping[int, float] | None = None) -> Tensor
     points = combinations(blocks, bounds, space.inequality_constraints, most)
     if points is None:
         return None
-    points = space.pin(points) if space.conditions else points
+    points = space.hierarchy.pin(points) if space.conditions else points
     found: Tensor = space.feasible(points if space.listed else points.unique(dim=0))
     return found
 

@@ -29,7 +29,7 @@ from ax_costaware.space.at_most import AtMost, all_faces
 from ax_costaware.space.candidates import Candidates, Descriptors
 from ax_costaware.space.discrete import Discrete, combinations, exchanges, read
 from ax_costaware.space.elimination import Elimination
-from ax_costaware.space.hierarchy import Condition, takes_any
+from ax_costaware.space.hierarchy import Condition, Hierarchy
 from ax_costaware.space.listed import Listed
 from ax_costaware.space.nonlinear import InputConstraint, NonlinearConstraint, Slack
 from ax_costaware.space.parameter_constraints import (
@@ -402,8 +402,8 @@ class Space:
         """
         for name in fixed.keys() & self.conditions.keys():
             known = {**self.fixed, **fixed}
-            lacking = any(n not in known for n in self._ancestors(name))
-            if lacking or not self.is_active(name, known):
+            lacking = any(n not in known for n in self.hierarchy.ancestors(name))
+            if lacking or not self.hierarchy.is_active(name, known):
                 raise InputError(
                     f"fixed parameters {dict(fixed)}: {name!r} is active with "
                     f"{self.conditions[name]} only. Fix that, too, or leave out {name!r}."
@@ -447,13 +447,9 @@ class Space:
         def slack(X: Tensor) -> Tensor:
             low, high = constraint.sides({name: self.raw(name, X) for name in names})
             found = (high - low) / scale
-            return torch.where(self._are_active(names, X), found, found.clamp_min(1.0))
+            return torch.where(self.hierarchy.are_active(names, X), found, found.clamp_min(1.0))
 
         return slack
-
-    def _are_active(self, names: Iterable[str], X: Tensor) -> Tensor:
-        """Return a mask of the points ``... x d`` at which all named parameters are active."""
-        return torch.stack([self._activity(name, X) for name in names]).all(dim=0)
 
     def keeps(self, X: Tensor, constraints: Sequence[InputConstraint] | None = None) -> Tensor:
         """Return a mask of the points ``... x d`` that satisfy nonlinear constraints.
@@ -466,10 +462,10 @@ class Space:
         for each in self.nonlinear if constraints is None else constraints:
             if isinstance(each, NonlinearConstraint):
                 holds = each.holds({name: self.raw(name, X) for name in each.names})
-                kept &= holds | ~self._are_active(each.names, X)
+                kept &= holds | ~self.hierarchy.are_active(each.names, X)
             else:
                 rows = self.decode(X.reshape(-1, X.shape[-1]).detach())
-                allowed = [_is_allowed(each, self.active(row)) for row in rows]
+                allowed = [_is_allowed(each, self.hierarchy.active(row)) for row in rows]
                 kept &= torch.tensor(allowed, dtype=torch.bool).to(X.device).reshape(kept.shape)
         return kept
 
@@ -479,71 +475,19 @@ class Space:
         Columns of inactive parameters have their middle value.
         """
         X = X if self.elimination is None else self.elimination.complete(X)
-        return self.pin(X) if self.conditions else X
-
-    def pin(self, X: Tensor) -> Tensor:
-        """Return points ``... x d`` with the middle value of inactive parameters."""
-        active = torch.ones_like(X, dtype=torch.bool)
-        for name in self.conditions.keys() & self.columns.keys():
-            active[..., list(self.columns[name].indices)] = self._activity(name, X).unsqueeze(-1)
-        return torch.where(active, X, self._middle.to(X))
-
-    def _activity(self, name: str, X: Tensor) -> Tensor:
-        """Return a mask of the points ``... x d`` at which a parameter is active."""
-        found = torch.ones(X.shape[:-1], dtype=torch.bool, device=X.device)
-        while name in self.conditions:
-            name, values = self.conditions[name]
-            if name in self.fixed:
-                found &= takes_any(self.fixed[name], values)
-            else:
-                found &= X[..., self._columns_with(name, values)].sum(dim=-1) > 0.5
-        return found
-
-    def _columns_with(self, name: str, values: Sequence[Value]) -> list[int]:
-        """Return the one-hot columns of some values of a choice."""
-        column = self.columns[name]
-        assert isinstance(column.parameter, Choice)
-        return [column.indices[column.parameter.index(value)] for value in values]
+        return self.hierarchy.pin(X) if self.conditions else X
 
     @cached_property
-    def _middle(self) -> Tensor:
-        """Columns of the middle value of each parameter, ``d``."""
-        found = self.bounds.new_empty(self.bounds.shape[-1])
-        for column in self.columns.values():
-            values = column.encode(column.parameter.at(0.5))
-            found[list(column.indices)] = found.new_tensor(values)
-        return found
-
-    def _ancestors(self, name: str) -> list[str]:
-        """Return the choices on which a parameter depends, the nearest one first."""
-        found: list[str] = []
-        while name in self.conditions:
-            name = self.conditions[name].parent
-            found.append(name)
-        return found
-
-    def is_active(self, name: str, row: Row) -> bool:
-        """True if a parameter is active in a parameterization."""
-        while name in self.conditions:
-            name, values = self.conditions[name]
-            if name not in row or not takes_any(row[name], values):
-                return False
-        return True
-
-    def active(self, row: Row) -> dict[str, Value]:
-        """Return the active parameters of a parameterization."""
-        return {name: value for name, value in row.items() if self.is_active(name, row)}
+    def hierarchy(self) -> Hierarchy:
+        """Conditions under which parameters are active."""
+        return Hierarchy(self.conditions, self.parameters, self.columns)
 
     def pinned(self, row: Row) -> dict[str, Value]:
         """Return a parameterization with the middle value of inactive parameters."""
         if not self.conditions:
             return dict(row)
-        middle: dict[str, Value] = {
-            name: p.value if isinstance(p, Fixed) else p.at(0.5)
-            for name, p in self.parameters.items()
-            if name in self.conditions and not self.is_active(name, row)
-        }
-        return self.ordered({**row, **middle})
+        inactive = self.hierarchy.inactive(row)
+        return self.ordered({**row, **self.hierarchy.middle(inactive)})
 
     def _constraint(
         self, weights: Mapping[str, float], number: float, sign: float = 1.0
@@ -556,30 +500,11 @@ class Space:
             elif name in self.fixed:
                 rhs -= sign * weight * float(str(self.fixed[name]))
         if sign < 0:
-            rhs = self._where_active(weights, row, rhs)
+            row, rhs = self.hierarchy.where_active(weights, row, rhs, self.bounds)
         (indices,) = row.nonzero(as_tuple=True)
         if sign < 0 and not {*indices.tolist()} <= self.smooth:  # all columns may be held
             rhs -= ROUNDING
         return indices, row[indices], rhs
-
-    def _where_active(self, weights: Mapping[str, float], row: Tensor, rhs: float) -> float:
-        """Let a constraint ``row @ x >= rhs`` hold wherever a parameter of it is inactive.
-
-        One-hot columns of the values with which one is inactive get a large weight ("big M").
-
-        Returns:
-            The right-hand side; ``row`` changes in place.
-        """
-        least = float(torch.minimum(row * self.bounds[0], row * self.bounds[1]).sum())
-        enough = max(rhs - least, 0.0) + 1.0
-        chain = {name for each in weights for name in (each, *self._ancestors(each))}
-        for parent, values in (self.conditions[name] for name in chain & self.conditions.keys()):
-            if parent in self.fixed:
-                rhs -= 0.0 if takes_any(self.fixed[parent], values) else enough
-                continue
-            with_it = self._columns_with(parent, values)
-            row[[i for i in self.columns[parent].indices if i not in with_it]] += enough
-        return rhs
 
     def raw(self, name: str, X: Tensor) -> Tensor:
         """Return raw values of a numeric parameter at points ``... x d``, differentiable."""
@@ -680,7 +605,7 @@ class Space:
             among: Names of the parameters to check; None for all.
         """
         names = self.parameters if among is None else among
-        for name in (n for n in names if self.is_active(n, row)):
+        for name in (n for n in names if self.hierarchy.is_active(n, row)):
             parameter = self.parameters[name]
             if isinstance(parameter, Range):
                 slack = _ROUNDING * (parameter.upper - parameter.lower)
@@ -705,7 +630,7 @@ class Space:
             rounding: Relative tolerance.
             equality_rounding: Relative tolerance of equality constraints; None for ``rounding``.
         """
-        inactive = {name for name in self.conditions if not self.is_active(name, row)}
+        inactive = self.hierarchy.inactive(row)
         names = {*self.parameters} if among is None else {*among}
         equality = rounding if equality_rounding is None else equality_rounding
 
@@ -732,7 +657,7 @@ class Space:
         holds = [over <= 1e-8 + slack for over, slack in sums]
         for each in self.nonlinear:
             if not isinstance(each, NonlinearConstraint):
-                holds.append(_is_allowed(each, self.active(row)))
+                holds.append(_is_allowed(each, self.hierarchy.active(row)))
             elif names & {*each.names} and not inactive & {*each.names}:
                 values = {n: self.bounds.new_tensor(float(str(row[n]))) for n in each.names}
                 holds.append(bool(each.holds(values, _SAME + rounding)))

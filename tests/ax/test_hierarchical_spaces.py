@@ -66,7 +66,7 @@ def is_allowed(row: Any) -> bool:
 def test_active_and_pinned_by_hand() -> None:
     """In rows and in points; constraints on inactive parameters do not apply."""
     rows = [dict(row) for row, _ in zip(SPACE.design(0), range(300), strict=False)]
-    assert {frozenset(SPACE.active(row)) for row in rows} == {
+    assert {frozenset(SPACE.hierarchy.active(row)) for row in rows} == {
         frozenset(active_in(row)) for row in rows
     }
     assert len({frozenset(active_in(row)) for row in rows}) == 4
@@ -77,7 +77,7 @@ def test_active_and_pinned_by_hand() -> None:
         assert pinned == {name: row[name] if name in active else middle[name] for name in NAMES}
         assert SPACE.meets(row) == SPACE.meets(pinned) == is_allowed(row)
     X = SPACE.encode(rows)
-    assert torch.equal(SPACE.pin(X), X)
+    assert torch.equal(SPACE.hierarchy.pin(X), X)
     decoded = SPACE.decode(X)
     assert [SPACE.pinned(row) for row in rows] == decoded
     kept = torch.tensor([is_allowed(row) for row in rows])

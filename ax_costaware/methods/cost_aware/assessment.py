@@ -146,7 +146,7 @@ def assess(method: CostAware, problem: Problem, rule: StopRule | None) -> Assess
         state,
         scale.from_model(best),
         trial.index if trial is not None and was_run else None,
-        problem.space.active(inputs),
+        problem.space.hierarchy.active(inputs),
         feasibility=incumbent.feasibility,
         is_feasible=search.is_feasible(incumbent),
     )
