@@ -15,6 +15,7 @@ from inspect import isbuiltin, isfunction, ismethod
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 from ax.core.metric import Metric
 from ax.core.runner import Runner
 from ax.exceptions.core import UserInputError
@@ -185,15 +186,18 @@ def _encode_method(method: methods.Method) -> dict[str, Any]:
     return _encode(method)
 
 
+_PLAIN = {bool, float, int, str, type(None)}
+
+
 def _check_storable(argument: str, value: object) -> None:
     """Refuse values that Ax's stores cannot keep, with the name of the argument and a remedy."""
-    if value is None or isinstance(value, int | float | str):
+    if isinstance(value, int | float | str | np.ndarray | None):
         return
     if isinstance(value, Mapping):
         for key, part in value.items():
             _check_storable(f"{argument}[{key!r}]", part)
     elif isinstance(value, tuple | list):
-        for part in value:
+        for part in value if not set(map(type, value)) <= _PLAIN else ():  # data may be long
             _check_storable(argument, part)
     elif isfunction(value) or ismethod(value) or isbuiltin(value):
         if argument == "input_constraints":
@@ -208,20 +212,22 @@ def _check_storable(argument: str, value: object) -> None:
             "ax_costaware.costs.Cost, and pass it to "
             "ax_costaware.storage.register_value_object."
         )
-    elif type(value) not in CORE_ENCODER_REGISTRY:
+    else:
+        _check_known(argument, value)
+        name = getattr(value, "name", None)
+        place = argument if name is None else f"{argument}[{name!r}]"
+        for field in dataclasses.fields(value) if dataclasses.is_dataclass(value) else ():
+            _check_storable(f"{place}.{field.name}", getattr(value, field.name))
+
+
+def _check_known(argument: str, value: object) -> None:
+    """Refuse a value of a class that Ax's stores do not know."""
+    if type(value) not in CORE_ENCODER_REGISTRY:
         raise JSONEncodeError(
             f"this experiment cannot be stored: {argument}={value!r} is of the class "
             f"{type(value).__name__}, which Ax's stores do not know. Make it a dataclass of "
             "plain values and pass it to ax_costaware.storage.register_value_object."
         )
-    elif isinstance(value, methods.MixedRule):
-        _check_storable(f"{argument}.rule", value.rule)
-    elif isinstance(value, costs.SwitchingCost):
-        _check_storable(f"{argument}.base", value.base)
-    elif isinstance(value, costs.SumCost):
-        _check_storable(f"{argument}.terms", value.terms)
-    elif isinstance(value, costs.ControlSet):
-        _check_storable(f"{argument}[{value.name!r}].cost", value.cost)
 
 
 def _float(value: str) -> float:
@@ -244,5 +250,5 @@ class _Unfitted(GenerationStrategy):
 def _encode_init_args(value: Any) -> dict[str, Any]:
     if isinstance(value, CostAwareNode):
         # Ax would store any dataclass, even one that it cannot read again.
-        _check_storable("method", value.method)
+        _check_known("method", value.method)
     return {"__type": type(value).__name__, **serialize_init_args(value)}
