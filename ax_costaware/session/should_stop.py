@@ -22,7 +22,6 @@ from ax_costaware.core import FixedHyperparameters
 from ax_costaware.core.problem import feasibility_text
 from ax_costaware.display import display_number, display_values
 from ax_costaware.methods import CostAware, StandardizedPrice
-from ax_costaware.methods.cost_aware import StopRule
 from ax_costaware.methods.costed import CostArgument
 
 
@@ -126,10 +125,7 @@ def should_stop(
         is_priced = budget is not None and method.budget is None
         method = method.with_lambda_source(**given) if is_priced else replace(method, **given)
         if lmbda is not None:
-            # It replaces a decay, and a price that the rule defines.
-            rule = method.stop
-            rule = replace(rule, lmbda=None) if isinstance(rule, StopRule) else rule
-            method = method.with_lambda_source(lmbda=lmbda, stop=rule)
+            method = method.with_lambda_source(lmbda=lmbda)
     spec = surrogate_spec or given_spec
     method = method.configured_for(model_of(method, spec))
     try:

@@ -167,7 +167,12 @@ class CostAware(PricedMethod):
         return GittinsDecay() if self.lmbda is None and self.budget is None else None
 
     def with_lambda_source(self, **fields: Any) -> Self:
-        """Return the method with another source of lambda, such as ``budget`` or ``lmbda``."""
+        """Return the method with another source of lambda, such as ``budget`` or ``lmbda``.
+
+        A given ``lmbda`` also replaces the price of a stopping rule.
+        """
+        if "lmbda" in fields and isinstance(self.stop, StopRule):
+            fields["stop"] = replace(self.stop, lmbda=None)
         return replace(self, **fields)
 
     @property
@@ -354,4 +359,4 @@ class Gittins(CostAware):
 
     def with_lambda_source(self, **fields: Any) -> Self:
         """Return the method with another source of lambda, without the decay."""
-        return replace(self, decay=None, **fields)
+        return super().with_lambda_source(decay=None, **fields)
