@@ -194,6 +194,10 @@ class MethodContract:
         """Return the objective, larger being better, at a trial's inputs as realized."""
         raise NotImplementedError
 
+    def repeats(self, inputs: Mapping[str, Any]) -> Sequence[float]:
+        """Return values of the objective to report as repeats; none to report ``outcome``."""
+        return ()
+
     def metrics(self, inputs: Mapping[str, Any]) -> Mapping[str, float]:
         """Return further objectives, and metrics that the method reads."""
         return {}
@@ -298,6 +302,9 @@ class MethodContract:
         more = {} if bound is None else {_BOUNDED: self._bounded(inputs)}
         return {_METRIC: sign * self.outcome(inputs), **self.metrics(inputs), **more}
 
+    def _repeats(self, inputs: Mapping[str, Any]) -> list[float]:
+        return [(-1.0 if self.minimize else 1.0) * one for one in self.repeats(inputs)]
+
     def complete(self, client: Any, index: int, bound: float | None = None) -> None:
         """Complete a trial of the experiment, as ``query`` asks for it."""
         parameters = _arm(client, index)
@@ -306,7 +313,9 @@ class MethodContract:
             return
         inputs = self._inputs(parameters, index)
         realized = dict(self.realized(parameters, index)) or None
-        outcomes = self._outcomes(inputs, bound)
+        outcomes: dict[str, Any] = self._outcomes(inputs, bound)
+        if repeats := self._repeats(inputs):
+            outcomes[_METRIC] = repeats
         complete_trial(client, index, outcomes, realized=realized, cost=self.cost(inputs))
 
     def _told(
@@ -323,8 +332,14 @@ class MethodContract:
         if not decision.extra.get("measure", True):
             return Outcome(None, None, realized or None)
         measured, cost = self._outcomes(inputs, bound), self.cost(inputs)
-        value = scale * measured.pop(_METRIC)
-        return Outcome(value, None if cost is None else unit * cost, realized or None, measured)
+        value, repeats = scale * measured.pop(_METRIC), self._repeats(inputs)
+        return Outcome(
+            None if repeats else value,
+            None if cost is None else unit * cost,
+            realized or None,
+            measured,
+            repeats=[scale * one for one in repeats] or None,
+        )
 
     def _simulated(
         self, count: int, scale: float = 1.0, unit: float = 1.0, **arguments: Any

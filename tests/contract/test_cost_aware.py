@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from ax.api.configs import RangeParameterConfig
 
 import ax_costaware as ac
-from ax_costaware.core import Decision, Objective, Outcome
+from ax_costaware.core import Objective
 from tests.contract.shared import FEW, GIVEN, Contract, Mixed
 
 
@@ -50,28 +50,9 @@ class TestRepeats(Contract):
             cost, budget=90 * unit, initial_trials=3, repeats="folds", confirm=0.3, **FEW
         )
 
-    def _repeats(self, inputs: Mapping[str, Any]) -> list[float]:
-        sign, mean = (-1.0 if self.minimize else 1.0), self.outcome(inputs)
-        noise = (math.cos(99 * mean + 3 * i) for i in range(int(inputs["folds"])))
-        return [sign * (mean + 0.25 * one) for one in noise]
-
-    def complete(self, client: Any, index: int, bound: float | None = None) -> None:
-        parameters = client._experiment.trials[index].arms[0].parameters
-        outcomes: dict[str, Any] = self._outcomes(parameters, bound)
-        outcomes[next(iter(outcomes))] = self._repeats(parameters)
-        ac.complete_trial(client, index, outcomes)
-
-    def _told(
-        self,
-        decision: Decision,
-        index: int,
-        scale: float = 1.0,
-        unit: float = 1.0,
-        bound: float | None = None,
-    ) -> Outcome:
-        told = super()._told(decision, index, scale, unit, bound)
-        repeats = [scale * one for one in self._repeats(decision.parameters)]
-        return told._replace(value=None, repeats=repeats)
+    def repeats(self, inputs: Mapping[str, Any]) -> list[float]:
+        noise = (math.cos(99 * self.outcome(inputs) + 3 * i) for i in range(int(inputs["folds"])))
+        return [self.outcome(inputs) + 0.25 * one for one in noise]
 
 
 class TestGittins(Contract):
