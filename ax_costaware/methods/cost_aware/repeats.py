@@ -53,8 +53,13 @@ def check_repeats(name: str, problem: Problem) -> None:
     parameter = space.parameters.get(name)
     if parameter is None:
         raise InputError(f"{shown} is no parameter: expected one of {space.names}.")
-    is_count = isinstance(parameter, Range) and parameter.is_integer and parameter.lower >= 1
-    if not is_count or parameter.log_scale:  # type: ignore[union-attr]
+    is_count = (
+        isinstance(parameter, Range)
+        and parameter.is_integer
+        and parameter.lower >= 1
+        and not parameter.log_scale
+    )
+    if not is_count:
         raise InputError(
             f"{shown} is {parameter}: expected a range of whole numbers from 1 or more, not on a "
             "log scale."
