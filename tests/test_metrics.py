@@ -37,7 +37,8 @@ class SkippingNode(GenerationNode):
         if index > 0:  # the first is as one that another generator made
             measure = index not in SKIPPED
             record = {"phase": "rule", "measure": measure, "expected_cost": 2.0 if measure else 0.0}
-            run._gen_metadata = {**(run.gen_metadata or {}), RECORD: record}
+            assert run.gen_metadata is not None
+            run.gen_metadata[RECORD] = record
         return run
 
 

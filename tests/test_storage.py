@@ -214,7 +214,7 @@ def test_gittins_stopping_strategy() -> None:
     )
     found = round_trip(stopping)
     assert isinstance(found, GittinsStoppingStrategy)
-    assert found._method == stopping._method
+    assert found == stopping
     assert found.surrogate_spec == stopping.surrogate_spec == FixedHyperparameters(0.1)
     assert found.min_trials == 7
 

@@ -158,7 +158,7 @@ def test_an_unforeseen_error_is_a_card(
     def fail(*args: Any) -> None:
         raise ZeroDivisionError("by chance")
 
-    monkeypatch.setattr(SpendingAnalysis, "_card", fail)
+    monkeypatch.setattr(SpendingAnalysis, "card_or_reason", fail)
     cards = overview(client, tmp_path / "page.html")
     (error,) = [c for c in cards if isinstance(c, ErrorAnalysisCard)]
     assert error.name == "SpendingAnalysis"

@@ -10,7 +10,7 @@ import torch
 from ax.adapter.registry import Generators
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
-from ax.core.parameter import RangeParameter
+from ax.core.parameter import ParameterType, RangeParameter
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
@@ -41,9 +41,10 @@ def client_with(acquisition: type, options: dict[str, Any], target: float | None
     )
     client.configure_optimization(objective="-y")
     if target is not None:
-        parameter = client._experiment.parameters["b"]
-        assert isinstance(parameter, RangeParameter)
-        parameter._is_fidelity, parameter._target_value = True, target
+        fidelity = RangeParameter(
+            "b", ParameterType.FLOAT, 0.0, 1.0, is_fidelity=True, target_value=target
+        )
+        client._experiment.search_space.update_parameter(fidelity)
     kwargs = {"botorch_acqf_class": acquisition, "botorch_acqf_options": options}
     specs = [GeneratorSpec(Generators.BOTORCH_MODULAR, generator_kwargs=kwargs)]
     node = GenerationNode(name="modular", generator_specs=specs)

@@ -37,10 +37,9 @@ class RecordedNode(GenerationNode):
         run = super().gen(**arguments)
         record = {"phase": "rule", "expected_cost": 2.0}
         index = len(arguments["experiment"].trials)
-        run._gen_metadata = {
-            **(run.gen_metadata or {}),
-            RECORD: {**record, **self.records.get(index, {})},
-        }
+        assert run is not None
+        assert run.gen_metadata is not None
+        run.gen_metadata[RECORD] = {**record, **self.records.get(index, {})}
         return run
 
 

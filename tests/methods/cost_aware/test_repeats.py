@@ -77,7 +77,7 @@ def test_inputs_that_were_tried_are_measured_again_in_a_finite_space() -> None:
     again = [t for t in simulation.trials if "results are pooled" in t.record["why"]]
     assert again
     assert len(simulation.trials) > 3
-    best = simulation._loop.recommend(simulation.problem())
+    best = simulation.recommendations()
     assert len({b.parameters["x"] for b in best}) == len(best) <= 3
 
 
