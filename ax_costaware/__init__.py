@@ -15,7 +15,7 @@ from ax_costaware.ax_bridge.strategy import strategy_of
 from ax_costaware.core import FixedHyperparameters
 from ax_costaware.costs.control_set import ControlSet
 from ax_costaware.costs.cost import AffineCost, ConstantCost, ProductCost, TableCost
-from ax_costaware.costs.switching_cost import SwitchingCost
+from ax_costaware.costs.switching_cost import LinearSwitch, SwitchingCost, TableSwitch
 from ax_costaware.laws import (
     FiniteConditional,
     GaussianConditional,
@@ -126,6 +126,7 @@ __all__ = [
     "LatentUCB",
     "Learned",
     "LearnedConditional",
+    "LinearSwitch",
     "LogarithmicBeta",
     "MeasurementRule",
     "Method",
@@ -142,6 +143,7 @@ __all__ = [
     "SubmititRunner",
     "SwitchingCost",
     "TableCost",
+    "TableSwitch",
     "TheoreticalBeta",
     "TrialFailedError",
     "TrialResult",

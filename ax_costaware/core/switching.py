@@ -6,9 +6,9 @@ The trial before is the last one in order of the trials, and then of earlier dec
 - Trials that never ran do not count, nor do past data that were attached without charge.
 - The first trial has no switching cost.
 
-A switching cost is a step: zero if a parameter keeps its value, and constant otherwise. Gradients
-do not lead to the value to keep. Optimizers therefore also search the subspaces in which some
-settings are kept, see ``kept_settings``.
+A switching cost has a step or a kink where a parameter keeps its value, to which gradients do not
+lead. Optimizers therefore also search the subspaces in which some settings are kept, see
+``kept_settings``.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from ax_costaware.costs.cost_model import (
     TrialContext,
     WithSwitchingCost,
 )
+from ax_costaware.costs.switching_cost import LinearSwitch, TableSwitch
 from ax_costaware.exceptions import InputError
 from ax_costaware.space.parameters import Row, Value, takes
 
@@ -126,23 +127,35 @@ def costs_left_out(trials: Sequence[int]) -> list[str]:
 
 
 def check_switching_cost(problem: Problem, method: Budgeted) -> None:
-    """Refuse switching costs of names that are no parameters, or that no control set sets.
+    """Refuse switching costs that do not fit their parameters, or that no control set sets.
 
     Raises:
-        InputError: With the first such name.
+        InputError: With the first such parameter.
     """
     cost, candidates = method.trial_costs.switching, method.traits.control_sets
-    for name in () if cost is None else cost.names:
+    is_new = not any(trial.record for trial in problem.trials)
+    for name, switch in () if cost is None else cost.switches.items():
+        stands = f"{cost!r}: changes"
         if name not in problem.space.parameters:
             raise InputError(
-                f"{cost!r}: changes has {name!r}, which the experiment does not have: expected "
+                f"{stands} has {name!r}, which the experiment does not have: expected "
                 f"names out of {problem.space.names}."
             )
         if candidates and all(name not in s.parameters for s in candidates):
             raise InputError(
-                f"{cost!r}: changes has {name!r}, which no control set sets: expected names out of "
+                f"{stands} has {name!r}, which no control set sets: expected names out of "
                 f"{sorted({n for s in candidates for n in s.parameters})}."
             )
+        is_always_set = all(name in s.parameters for s in candidates)
+        refusal = None
+        if name in problem.space.conditions and isinstance(switch, LinearSwitch | TableSwitch):
+            refusal = "a number, since not every trial has the parameter"
+        elif isinstance(switch, LinearSwitch) and switch.unset is None and not is_always_set:
+            refusal = "also unset=, the cost after a trial whose control set leaves it uncontrolled"
+        elif is_new:  # a choice may lose a value later on
+            refusal = switch.refusal(problem.space.parameters[name])
+        if refusal is not None:
+            raise InputError(f"{stands}[{name!r}]: expected {refusal}.")
 
 
 def next_cost(

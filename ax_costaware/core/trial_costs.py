@@ -161,7 +161,8 @@ class TrialCosts:
         rows = problem.space.sobol_rows(_NUM_SAMPLES)
         # Outside of the parameter constraints the declared cost may be invalid.
         costs = [self.method.cost_at(row) or 0.0 for row in rows if problem.space.meets(row)]
-        return max(costs, default=0.0) + (self.switching.most if self.switching else 0.0)
+        change = 0.0 if self.switching is None else self.switching.largest(problem.space)
+        return max(costs, default=0.0) + change
 
     def num_payable(self, problem: Problem, initial: bool) -> int:
         """Return the size of a batch that the budget certainly pays for: at least one.

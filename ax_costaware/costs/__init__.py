@@ -20,7 +20,7 @@ from ax_costaware.costs.cost_model import (
     log_cost_function,
 )
 from ax_costaware.costs.declared_cost import DeclaredCost
-from ax_costaware.costs.switching_cost import SwitchingCost
+from ax_costaware.costs.switching_cost import LinearSwitch, SwitchingCost, TableSwitch
 
 __all__ = [
     "ANY_TRIAL",
@@ -32,11 +32,13 @@ __all__ = [
     "CostModel",
     "CostOfTrial",
     "DeclaredCost",
+    "LinearSwitch",
     "ProductCost",
     "ResumedCost",
     "SumCost",
     "SwitchingCost",
     "TableCost",
+    "TableSwitch",
     "TrialContext",
     "WithSwitchingCost",
     "check_control_sets",

@@ -179,8 +179,8 @@ class CostOfTrial:
 class WithSwitchingCost:
     """Cost of trials with the switching cost from the trial before.
 
-    A switching cost is a step without a gradient: zero if a parameter keeps its value, and constant
-    otherwise.
+    A switching cost is zero if a parameter keeps its value. Otherwise it is constant, or depends on
+    the values, with a kink at the value to keep.
     """
 
     base: CostFunction
@@ -197,23 +197,30 @@ class WithSwitchingCost:
         log_cost = log_cost_function(self.base, trial)(X)
         if trial.previous is None:
             return log_cost
-        return torch.logaddexp(log_cost, self.switching_cost(X, trial).log())
+        change = self.switching_cost(X, trial)
+        # The logarithm of zero has no gradient, not even where it is masked.
+        log_change = torch.where(change > 0, change, 1.0).log()
+        return torch.where(change > 0, torch.logaddexp(log_cost, log_change), log_cost)
 
     def switching_cost(self, X: Tensor, trial: TrialContext) -> Tensor:
         """Return the switching cost of trials at points ``... x d``, ``...``."""
         found, previous = X.new_zeros(X.shape[:-1]), trial.previous or {}
         is_set = None if trial.control_set is None else trial.control_set.parameters
         widths = self.space.bounds[1] - self.space.bounds[0]
-        for name, price in self.switching.changes:
+        for name, switch in self.switching.switches.items():
             column = self.space.columns.get(name)
             if column is None or (is_set is not None and name not in is_set):
                 continue
-            if name not in previous or not takes(column.parameter, previous[name]):
-                found = found + price
+            if name not in previous:
+                found = found + switch.after_unset
                 continue
-            at = list(column.indices)
-            distance = (X.detach()[..., at] - X.new_tensor(column.encode(previous[name]))).abs()
-            found = found + price * (distance > SAME_VALUE * widths[at].to(X)).any(dim=-1)
+            change = switch.at_points(column, previous[name], X)
+            if takes(column.parameter, previous[name]):
+                at = list(column.indices)
+                before = X.new_tensor(column.encode(previous[name]))
+                is_kept = (X.detach()[..., at] - before).abs() <= SAME_VALUE * widths[at].to(X)
+                change = torch.where(is_kept.all(dim=-1), 0.0, change)
+            found = found + change
         return found
 
 

@@ -88,7 +88,9 @@ class TestCostsOfValues(TestControlSets):
             budget=50 * unit,
             initial_trials=3,
             num_nodes=32,
-            switching_cost=ac.SwitchingCost({"x1": 0.3 * unit}),
+            switching_cost=ac.SwitchingCost(
+                {"x1": ac.LinearSwitch(0.3 * unit, 0.6 * unit, unset=0.2 * unit)}
+            ),
             **FEW,
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import permutations
 from typing import Any, ClassVar
 
 from ax.api.configs import RangeParameterConfig
@@ -119,7 +120,13 @@ class TestCostAsObjective(Contract):
 
 class TestSwitchingCosts(Mixed):
     def strategy(self, unit: float = 1.0) -> Any:
-        cost = ac.SwitchingCost({"kind": 2.0 * unit}, ac.ProductCost({"size": 1}, scale=unit))
+        kinds = {pair: (1.0 + i) * unit for i, pair in enumerate(permutations("uvw", 2))}
+        changes = {
+            "kind": ac.TableSwitch(kinds),
+            "size": ac.LinearSwitch(0.5 * unit, 0.1 * unit),
+            "a": 0.3 * unit,
+        }
+        cost = ac.SwitchingCost(changes, ac.ProductCost({"size": 1}, scale=unit))
         return ac.cost_aware_strategy(cost, budget=100 * unit, initial_trials=3, **FEW)
 
 

@@ -15,7 +15,15 @@ from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Pending, Problem
 from ax_costaware.core.simulation import Outcome
 from ax_costaware.core.switching import next_cost, switching_cost
-from ax_costaware.costs import AffineCost, SwitchingCost, WithSwitchingCost
+from ax_costaware.costs import (
+    AffineCost,
+    ControlSet,
+    LinearSwitch,
+    SwitchingCost,
+    TableSwitch,
+    WithSwitchingCost,
+)
+from ax_costaware.costs.cost_model import TrialContext
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import CostAware
 from ax_costaware.space import Choice, Range, Space
@@ -153,6 +161,55 @@ def test_search_and_ledger_agree_on_what_is_kept(
     assert [entry.switching_cost for entry in ledger_of(trials, method)] == [0.0, 5.0 * changes]
 
 
+LAMPS = {
+    "red": {"green": 1.0, "blue": 2.0},
+    "green": {"red": 3.0, "blue": 4.0},
+    "blue": {"red": 5.0, "green": 6.0},
+}
+
+
+@pytest.mark.parametrize("log_scale", [False, True])
+def test_points_cost_by_distance_and_direction(log_scale: bool) -> None:
+    """In raw units whatever the scale, as the account charges, with the slope of either side."""
+    lamp = Choice("lamp", ("red", "green", "blue"))
+    space = Space.of([Range("oven", 100.0, 300.0, log_scale=log_scale), lamp])
+    switching = SwitchingCost({"oven": LinearSwitch(0.5, 2.0), "lamp": TableSwitch(LAMPS)}, 1.0)
+    method, start = CostAware(switching), {"oven": 200.0, "lamp": "blue"}
+    problem = Problem(space, tuple(past(start)))
+    ovens = [150.0, 150.0, 200.0, 200.0, 260.0, 260.0]
+    rows = [{"oven": x, "lamp": y} for x, y in zip(ovens, ["blue", "red"] * 3, strict=True)]
+    X = space.encode(rows).requires_grad_()
+    costs = next_cost(method, problem).log_cost(X).exp()
+    expected = [1.0 + switching_cost(problem, method, row) for row in rows]
+    assert costs.tolist() == pytest.approx(expected)
+    assert expected == [101.0, 106.0, 1.0, 6.0, 31.0, 36.0]
+    (slopes,) = torch.autograd.grad(costs.sum(), X)
+    rates = X.new_tensor([-2.0, -2.0, 0.0, 0.0, 0.5, 0.5])
+    if log_scale:
+        rates = rates * math.log(10.0) * X.new_tensor(ovens)
+    assert slopes.isfinite().all()
+    moved = rates != 0
+    assert torch.allclose(slopes[moved, space.columns["oven"].indices[0]], rates[moved])
+
+
+def test_control_sets_pay_for_what_they_set() -> None:
+    """After a trial that left the oven uncontrolled, setting it costs ``unset``."""
+    space = Space.of([Range("oven", 100.0, 300.0), Range("days", 1.0, 8.0)])
+    switching = SwitchingCost({"oven": LinearSwitch(0.5, 2.0, unset=30.0)})
+    whole, part = ControlSet(["oven", "days"], 1.0), ControlSet(["days"], 1.0)
+    X = space.encode([{"oven": 150.0, "days": 1.0}, {"oven": 250.0, "days": 2.0}])
+    cost = WithSwitchingCost(1.0, switching, space)
+    cases: list[tuple[ControlSet, Row | None, list[float]]] = [
+        (whole, {"oven": 200.0}, [101.0, 26.0]),
+        (whole, {}, [31.0, 31.0]),
+        (part, {"oven": 200.0}, [1.0, 1.0]),
+        (whole, None, [1.0, 1.0]),
+    ]
+    for control_set, before, expected in cases:
+        found = cost.log_cost(X, TrialContext(control_set, before)).exp()
+        assert found.tolist() == pytest.approx(expected)
+
+
 def run(method: CostAware, num_trials: int) -> Simulation:
     """A run whose best oven is at 230 degrees."""
     simulation = Simulation(method, SPACE)
@@ -215,6 +272,10 @@ def test_learned_costs_are_learned_without_switching_costs() -> None:
     [
         ({"moon": 1.0}, 1.0, "'moon'"),
         (CHANGES, AffineCost({"moon": 1.0}), "'moon'"),
+        ({"lamp": LinearSwitch(1.0, 1.0)}, 1.0, r"changes\['lamp'\]: expected a range or ordered"),
+        ({"oven": TableSwitch({(1, 2): 1.0})}, 1.0, r"changes\['oven'\]: expected a choice"),
+        ({"lamp": TableSwitch({("red", "green"): 1.0})}, 1.0, "from 'red' to 'blue'"),
+        ({"lamp": TableSwitch({**LAMPS, "pink": {"red": 1.0}})}, 1.0, "'pink'"),
         (CHANGES, None, "base"),
         (CHANGES, 0.0, "base"),
         (CHANGES, AffineCost({0: 1.0}), "cost=AffineCost"),
@@ -236,3 +297,6 @@ def test_a_budget_pays_for_switching_costs() -> None:
     points = [trial.parameters for trial in simulation.trials[:4]]
     assert all(point not in points[:i] for i, point in enumerate(points))
     assert gittins(budget=24.0).trial_costs.num_payable(Problem(SPACE), initial=True) == 3
+    far = SwitchingCost({"oven": LinearSwitch(0.01, 0.02), "lamp": TableSwitch(LAMPS)}, 1.0)
+    assert far.largest(SPACE) == 0.02 * 200.0 + 6.0
+    assert CostAware(far, budget=24.0).trial_costs.num_payable(Problem(SPACE), initial=True) == 2

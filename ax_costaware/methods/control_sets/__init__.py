@@ -503,7 +503,7 @@ class ControlSetCosts(TrialCosts):
         known = [cost for cost, _ in open_sets if cost is not None]
         if not known:
             return NO_LIMIT if open_sets else 1
-        change = 0.0 if self.switching is None else self.switching.most
+        change = 0.0 if self.switching is None else self.switching.largest(problem.space)
         largest_cost = max(cost for _, cost in open_sets) + change
         # After j trials at most j * largest_cost is spent, and the next must still fit.
         left = state.remaining or 0.0

@@ -8,8 +8,9 @@ unit.
 - If a declared cost depends on the values that are set, and the rule divides by cost, values
   maximize the acquisition function, relative to the rule's baseline, per unit of cost. If the best
   values are not affordable, the search is repeated with a penalty beyond the limit.
-- With switching costs, values are searched without them, and again with settings of the previous
-  trial held. The query with the largest expected improvement per unit of cost is used.
+- With switching costs, values are searched again with settings of the previous trial held. The
+  query with the largest expected improvement per unit of cost is used. Only switching costs that
+  depend on the values are part of the cost by which values are searched.
 """
 
 from __future__ import annotations
@@ -179,9 +180,11 @@ class ControlSetValues:
     def _best_queries(self, indices: Sequence[int], held: Mapping[int, float]) -> list[Query]:
         """Return the best affordable query of each control set with some columns held."""
         method, expected = self.method, self.space.costs
+        switching = method.switching_cost
+        varies = switching is not None and switching.depends_on_values
         log_costs = [
             next_cost(method, self.problem, expected, method.control_sets[i]).log_cost
-            if i in expected.declared
+            if varies or i in expected.declared
             else None
             for i in indices
         ]

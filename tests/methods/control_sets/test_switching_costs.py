@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from ax_costaware.core.simulation import Simulation
 from ax_costaware.core.switching import switching_cost
 from ax_costaware.core.traits import CONTROL_SET
 from ax_costaware.costs.control_set import ControlSet
-from ax_costaware.costs.switching_cost import SwitchingCost
+from ax_costaware.costs.switching_cost import LinearSwitch, SwitchingCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import LargestValuePerCost
 from ax_costaware.methods.control_sets import ControlSets
@@ -76,6 +77,19 @@ def run_of(method: ControlSets, count: int) -> Simulation:
     return simulation
 
 
+@pytest.mark.usefixtures("full_searches")
+def test_values_are_searched_by_the_size_of_their_change() -> None:
+    """A change of x2 that costs by its size is small, and is not zero."""
+    changes = {"x2": LinearSwitch(8.0, 8.0, unset=8.0)}
+    found = run_of(method_with(switching_cost=SwitchingCost(changes)), 9)
+    x2 = [float(str(trial.parameters["x2"])) for trial in found.trials]
+    sizes = [abs(now - before) for before, now in pairwise(x2[3:])]
+    assert max(sizes) < 0.3
+    assert any(size > 0 for size in sizes)
+    charged = [entry.switching_cost for entry in found.ledger]
+    assert charged[4:] == pytest.approx([8.0 * size for size in sizes])
+
+
 @pytest.mark.parametrize("learned", [False, True])
 def test_an_expensive_setting_is_kept(learned: bool) -> None:
     """Known and learned costs; what is expected is what is charged, within the budget."""
@@ -128,6 +142,16 @@ def test_learned_costs_leave_switching_costs_out() -> None:
 def test_refusals(switching_cost: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         simulation_of(method_with(control_sets=SETS[:1], switching_cost=switching_cost))
+
+
+def test_a_cost_by_distance_says_what_follows_an_uncontrolled_input() -> None:
+    for switch in (LinearSwitch(1.0, 2.0), LinearSwitch(1.0, 2.0, unset=0.0)):
+        method = method_with(switching_cost=SwitchingCost({"x3": switch}))
+        if switch.unset is not None:
+            simulation_of(method)
+            continue
+        with pytest.raises(InputError, match=r"changes\['x3'\]: expected also unset="):
+            simulation_of(method)
 
 
 def test_the_initial_design_goes_on_where_one_switching_cost_is_too_expensive() -> None:
