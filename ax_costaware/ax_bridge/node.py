@@ -7,6 +7,7 @@ not a node of its own.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -39,6 +40,7 @@ from ax_costaware.ax_bridge.checks import (
 from ax_costaware.ax_bridge.log import recorded
 from ax_costaware.ax_bridge.records import (
     GENERATOR_KEY,
+    RECORD,
     PendingObservations,
     past_trials,
     pending_points,
@@ -54,7 +56,9 @@ from ax_costaware.core.account import ROUNDING, ledger_of, remaining
 from ax_costaware.core.decision import check_objectives
 from ax_costaware.core.loop import Loop
 from ax_costaware.core.method import Method
+from ax_costaware.core.tours import in_cheapest_order
 from ax_costaware.core.trial_costs import NO_LIMIT
+from ax_costaware.display import display_number
 from ax_costaware.exceptions import InputError
 
 logger = get_logger(__name__)
@@ -233,6 +237,31 @@ class CostAwareNode(LimitedNode):
         if payable == NO_LIMIT:
             return limit
         return payable if limit < 0 else min(limit, payable)
+
+    def in_order(self, runs: Sequence[GeneratorRun]) -> list[GeneratorRun]:
+        """Return the trials of a batch in the order of the least switching costs, and log it."""
+        records = [(run.gen_metadata or {}).get(RECORD) or {} for run in runs]
+        if len(runs) < 2 or self.method.trial_costs.switching is None or not all(records):
+            return list(runs)
+        arms = [ObservationFeatures.from_arm(arm) for run in runs for arm in run.arms]
+        with ax_errors():
+            problem = self.problem(self.experiment, {"": arms})
+            found = in_cheapest_order(problem, self.method, records)
+        order, first = [i for i, _ in found], len(problem.trials)
+        if order == sorted(order):
+            return list(runs)
+        for i, record in found:
+            runs[i]._gen_metadata = {**(runs[i].gen_metadata or {}), RECORD: record}
+        before, now = (
+            display_number(math.fsum(record["switching_cost"] for record in each))
+            for each in (records, [record for _, record in found])
+        )
+        logger.info(
+            f"Trials {first} to {first + len(order) - 1} are those decided as "
+            f"{[first + i for i in order]}: their switching costs are {now} in this order, and "
+            f"were {before}."
+        )
+        return [runs[i] for i in order]
 
     def limit_reason(self) -> str:
         """Return the reason why the node makes fewer trials at once than requested."""

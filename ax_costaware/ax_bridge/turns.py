@@ -177,6 +177,10 @@ class CostAwareStrategy(GenerationStrategy):
                 raise
             found, why = [[run] for run in made], signal.message
         log_short_batch(len(found), asked, why)
+        node, runs = self.current_node, [run for each in found for run in each]
+        if isinstance(node, LimitedNode) and len(runs) == len(found):
+            self._generator_runs[-len(runs) :] = ordered = node.in_order(runs)
+            found = [[run] for run in ordered]
         return found
 
     def limit_reason(self) -> str:
@@ -188,7 +192,11 @@ class CostAwareStrategy(GenerationStrategy):
 
 
 class LimitedNode(GenerationNode):
-    """Node with a reason for the limit of a batch."""
+    """Node with a reason for the limit of a batch, and an order of its trials."""
+
+    @abstractmethod
+    def in_order(self, runs: Sequence[GeneratorRun]) -> list[GeneratorRun]:
+        """Return the trials of a batch in the order in which they are to run."""
 
     @abstractmethod
     def limit_reason(self) -> str:

@@ -7,7 +7,7 @@ simulation keeps the trials, and asks the loop for the next one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ax_costaware.acquisition.feasibility import OutcomeConstraint, merged
@@ -37,6 +37,7 @@ from ax_costaware.core.repeats import (
     realized_repeats,
     repeated_values,
 )
+from ax_costaware.core.tours import in_cheapest_order
 from ax_costaware.exceptions import InputError
 from ax_costaware.space.parameters import Choice, Range, Row, Value, check_fixed
 from ax_costaware.space.space import Space
@@ -187,6 +188,43 @@ class Simulation:
             InputError: If the method lacks data, or as in ``problem``.
         """
         return self._loop.ask(self.problem(fixed))
+
+    def ask_batch(self, num_trials: int, fixed: Row | None = None) -> list[Decision] | Stop:
+        """Return the next trials together, at most ``num_trials``; a stop if there is none.
+
+        They are in the order of the least switching costs.
+
+        Args:
+            num_trials: Number of trials, at least one.
+            fixed: Values of parameters to fix, by name; None for none.
+
+        Raises:
+            InputError: If ``num_trials`` is not an integer >= 1, or as in ``ask``.
+        """
+        integer_at_least(num_trials, 1, "num_trials")
+        problem, found = self.problem(fixed), list[Decision]()
+        records = []
+        while len(found) < num_trials:
+            decision = self._loop.ask(problem)
+            if isinstance(decision, Stop):
+                if not found:
+                    return decision
+                break
+            found.append(decision)
+            records.append(record_of(self.method, problem, decision))
+            measure = bool(decision.extra.get("measure", True))
+            added = Pending(None, dict(decision.parameters), measure)
+            pending = (*problem.pending, added)
+            problem = self._loop.prepared(replace(problem, pending=pending))
+        return [
+            replace(
+                found[i],
+                expected_cost=record["expected_cost"],
+                why=record["why"],
+                details=record["decision"],
+            )
+            for i, record in in_cheapest_order(problem, self.method, records)
+        ]
 
     def start(self, decision: Decision) -> PastTrial:
         """Record a trial that runs, so that later decisions take it as pending.

@@ -1,6 +1,8 @@
 """Switching costs in an experiment: which trial was before, and what changes after it.
 
 The trial before is the last one in order of the trials, and then of earlier decisions of the batch.
+The trials of a batch are put in the cheapest order when it is complete, see
+``ax_costaware.core.tours``.
 
 - Failed trials count, since the equipment was set.
 - Trials that never ran do not count, nor do past data that were attached without charge.
