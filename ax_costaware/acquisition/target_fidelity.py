@@ -97,7 +97,7 @@ def target_moments(
         explains, its observation noise considered: ``n`` each.
     """
     (_, mean), (own, variance), covariance = posterior.pairs(X, at_target(X, target))
-    share = covariance.square() / (variance * (own + posterior.noise))
+    share = covariance.square() / (variance * (own + posterior.noise_at(X)))
     return mean, variance, share.clamp(_LEAST_SHARE, 1.0)
 
 

@@ -22,11 +22,24 @@ from torch import Tensor
 from ax_costaware.acquisition import LogTargetImprovementPerCost, Optimum
 from ax_costaware.acquisition.feasibility import Feasibility
 from ax_costaware.acquisition.target_fidelity import at_target, target_moments
-from ax_costaware.argument_checks import boolean, check_fields, plain_value
+from ax_costaware.argument_checks import (
+    boolean,
+    check_fields,
+    nonempty_string,
+    optional,
+    plain_value,
+)
 from ax_costaware.core.failures import failures_as_constraint, success_weight
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.model import ARGUMENT, GivenModel, ModelOptions
-from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop, feasibility_text
+from ax_costaware.core.problem import (
+    Best,
+    Decision,
+    Problem,
+    SpaceExhausted,
+    Stop,
+    feasibility_text,
+)
 from ax_costaware.core.switching import next_cost
 from ax_costaware.core.traits import Groups, Traits
 from ax_costaware.costs.cost_model import CostFunction, ResumedCost
@@ -38,6 +51,15 @@ from ax_costaware.methods.continuations import (
     continuations,
     continued_trial,
     resumable,
+)
+from ax_costaware.methods.cost_aware.repeats import (
+    check_repeats,
+    distinct,
+    evaluated_again,
+    few_repeats,
+    pooled_text,
+    repeats_key,
+    repeats_options,
 )
 from ax_costaware.methods.cost_aware.rules import ImprovementPerCostStop
 from ax_costaware.methods.cost_aware.search import Search, ignoring_line_search_failures
@@ -76,6 +98,13 @@ class MultiFidelity(PricedMethod):
     ``query(client, i).resumes_trial``; a reported ``cost`` is also that of the new part. This needs
     one fidelity that is a number, with a range."""
 
+    repeats: str | None = None
+    """Integer parameter that counts the repeats of a trial, such as ``"folds"``. A trial reports
+    the mean of its repeats: the objective does not depend on their number ``n``, the noise variance
+    is ``sigma^2 / n``, and the cost may depend on it. Inputs, fidelities and repeats are chosen
+    together. A trial may be at inputs that were tried; results are pooled. None: trials are
+    measured once. Not together with ``resumes``."""
+
     def __post_init__(self) -> None:
         expected = "a mapping from the names of the fidelities to their values at the target"
         if not isinstance(self.target, Mapping) or not self.target:
@@ -88,7 +117,17 @@ class MultiFidelity(PricedMethod):
                     f"target={dict(self.target)!r}: expected {expected}, as {{'epochs': 100}}."
                 )
         object.__setattr__(self, "target", target)
-        check_fields(self, resumes=boolean)
+        check_fields(self, resumes=boolean, repeats=optional(nonempty_string))
+        if self.repeats is not None and self.resumes:
+            raise InputError(
+                f"repeats={self.repeats!r} with resumes=True: trials with other numbers of repeats "
+                "have other checkpoints. Expected one of both."
+            )
+        if self.repeats in target:
+            raise InputError(
+                f"repeats={self.repeats!r} is in target={target!r}: repeats have no target, since "
+                "what is deployed does not depend on them."
+            )
         super().__post_init__()
 
     @property
@@ -100,6 +139,8 @@ class MultiFidelity(PricedMethod):
             risk_aversion=0.5,
             should_stop_unsupported="of several fidelities",
             progress=tuple(self.target),
+            repeats=self.repeats,
+            may_repeat=self.repeats is not None,
             groups=Groups((AT_TARGET, ELSEWHERE), self._group_of),
         )
 
@@ -109,6 +150,8 @@ class MultiFidelity(PricedMethod):
         Also refuse a table in which some inputs have no row at the target.
         """
         self._check_target(problem.space)
+        if self.repeats is not None:
+            check_repeats(self.repeats, problem, self.target)
         self._check_candidates()
         super().check(problem)
 
@@ -198,9 +241,23 @@ class MultiFidelity(PricedMethod):
         self._check_target(problem.space)
         fidelities = [problem.space.columns_of({name: self.target[name]}) for name in self.target]
         # A per-configuration effect would make resuming a run less informative than a new one.
-        own = {"own": not self.resumes}
-        options = {"fidelities": fidelities, "bounds": problem.space.bounds, **own}
-        return ModelOptions("FidelityGP", FidelityGP, options, normalizes=False)
+        options = repeats_options(self.repeats, problem, metric)
+        key = repeats_key(options)
+        options |= {"fidelities": fidelities, "bounds": problem.space.bounds}
+        options |= {"own": not self.resumes}
+        return ModelOptions("FidelityGP", FidelityGP, options, normalizes=False, key=key)
+
+    def initial(self, problem: Problem) -> Decision | Stop | None:
+        """Return the next trial of the initial design, with one or two repeats."""
+        if (name := self.repeats) is not None:
+            drawn = iter(problem.draw, None)
+            few = (one for row in drawn for one in few_repeats(name, problem, row))
+            problem = replace(problem, draw=partial(next, few))
+        return super().initial(problem)
+
+    def recommend(self, problem: Problem) -> list[Best]:
+        """Return distinct inputs at the target, best first, whatever their repeats."""
+        return distinct(self.repeats, super().recommend(problem))
 
     def decide(self, problem: Problem) -> Decision | Stop:
         """Return the trial of the largest knowledge gradient per cost, or the reason to stop.
@@ -220,9 +277,11 @@ class MultiFidelity(PricedMethod):
         cost, search_cost = (
             next_cost(self, problem, each, resumable=earlier) for each in (cost, search_cost)
         )
-        extra = continuations(self, problem) if self.resumes else ()
+        extra = evaluated_again(self.repeats, problem, self.target)
+        if self.resumes:
+            extra = tuple(continuations(self, problem))
         target = self.columns(problem)
-        search = Search(self, problem, cost, self.budget_state(problem), tuple(extra), target)
+        search = Search(self, problem, cost, self.budget_state(problem), extra, target)
         incumbent = search.incumbent()
         if not search.budget_state.pays(None):
             return self._stop(search, "the budget is used up")
@@ -313,6 +372,7 @@ class MultiFidelity(PricedMethod):
         why = self._why(problem, row, gain, share**0.5, incumbent)
         if earlier is not None:
             why += f" It goes on from trial {earlier.index}."
+        why += pooled_text(self.repeats, problem, row)
         probabilities: dict[str, float | None] = {}
         if problem.feasibility is not None:
             at = at_target(X, acquisition.target)

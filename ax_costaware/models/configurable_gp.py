@@ -24,8 +24,14 @@ class ConfigurableGP(SingleTaskGP):
 
     @classmethod
     def construct_inputs(cls, training_data: SupervisedDataset, **options: Any) -> dict[str, Any]:
-        """Return constructor arguments from a data set and options, for Ax."""
-        return {**super().construct_inputs(training_data), **options}
+        """Return constructor arguments from a data set and options, for Ax.
+
+        With ``repeats``, standard errors enter by ``noise``, which smooths them.
+        """
+        found = super().construct_inputs(training_data)
+        if "repeats" in options:
+            found.pop("train_Yvar", None)
+        return {**found, **options}
 
 
 class DefaultGP(ConfigurableGP):

@@ -41,7 +41,7 @@ from torch import Tensor
 
 from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.models.kernels import FixedKernel, SeparableKernel
-from ax_costaware.models.repeats_likelihood import noise_at
+from ax_costaware.models.repeats_likelihood import RepeatsLikelihood, noise_at
 
 _LEAST_VARIANCE = 1e-12
 """Lower limit of variances, relative to the prior variance, so that the square root has a finite
@@ -126,7 +126,8 @@ class GPFactor:
                 noise variance (Kriging believer). That is the exact expectation over fantasies of
                 any acquisition function that is linear in the posterior mean and otherwise depends
                 on the posterior variance only.
-            noise_pending: ``m`` noise variances of them on the latent scale; None for the mean.
+            noise_pending: ``m`` noise variances of them on the latent scale; None for the mean, or
+                that of their repeats.
 
         Returns:
             The factor, or None if ``model.posterior`` is needed. The model has to be an exact,
@@ -167,7 +168,7 @@ class GPFactor:
             posterior = cls(
                 X=X,
                 y=model.train_targets - means,
-                noise=noise_at(model.likelihood, X).detach(),
+                noise=noise_at(model.likelihood, X),
                 kernel=kernel,
                 separable=separable,
                 prior_mean=mean,
@@ -179,7 +180,9 @@ class GPFactor:
                 return posterior
             pending, noise = posterior.transform(X_pending.to(X)), posterior.noise
             fantasies = kernel(pending, X).to_dense() @ posterior.alpha
-            if noise_pending is None:
+            if noise_pending is None and isinstance(model.likelihood, RepeatsLikelihood):
+                noise_pending = noise_at(model.likelihood, pending)
+            elif noise_pending is None:
                 noise_pending = noise.mean().expand(len(pending))
             return replace(
                 posterior,

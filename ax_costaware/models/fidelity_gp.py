@@ -50,6 +50,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.models.choice_kernel import shared_lengthscales
 from ax_costaware.models.configurable_gp import ConfigurableGP, search_by_logarithms
 from ax_costaware.models.kernels import matern_correlation, squared_distances
+from ax_costaware.models.repeats_likelihood import Noise, repeats_likelihood
 
 _EPSILON = 1e-3
 """Distance from the target below which a bias falls linearly, since a power may have an infinite
@@ -98,6 +99,7 @@ class FidelityKernel(Kernel):  # type: ignore[misc]
             number, or those of a one-hot block. Columns are on the unit cube.
         own: Include a per-configuration effect shared across fidelities.
         choices: Columns of each one-hot choice, which share their length-scales.
+        repeats: Column of the number of repeats, on which nothing depends; None without one.
     """
 
     log_values: Tensor
@@ -108,11 +110,12 @@ class FidelityKernel(Kernel):  # type: ignore[misc]
         fidelities: Sequence[Mapping[int, float]],
         own: bool = False,
         choices: Sequence[Sequence[int]] = (),
+        repeats: int | None = None,
     ) -> None:
         super().__init__()
         self.own = own
         self.fidelities = [dict(columns) for columns in fidelities]
-        taken = {column for columns in self.fidelities for column in columns}
+        taken = {repeats, *(column for columns in self.fidelities for column in columns)}
         self.inputs = [i for i in range(num_inputs) if i not in taken]
         places, widths = shared_lengthscales(self.inputs, choices, num_inputs)
         self.register_buffer("parameter_of", places)
@@ -249,6 +252,9 @@ class FidelityGP(ConfigurableGP):
         own: Include a per-configuration effect shared across fidelities, if some inputs were tried
             at several fidelities.
         choices: Columns of each one-hot choice, which share their length-scales.
+        repeats: Column of the number of repeats ``n`` of which a trial reports the mean: the noise
+            variance is ``sigma^2(x) / n``. None: one measurement each.
+        noise: With ``repeats``, the noise variance of one measurement, see ``repeats_likelihood``.
 
     Raises:
         InputError: If ``fidelities`` is not a list of such columns; if a column does not exist, has
@@ -270,23 +276,30 @@ class FidelityGP(ConfigurableGP):
         outcome_transform: OutcomeTransform | _DefaultType | None = DEFAULT,
         own: bool = False,
         choices: Sequence[Sequence[int]] = (),
+        repeats: int | None = None,
+        noise: Noise | None = None,
     ) -> None:
         d = train_X.shape[-1]
         bounds = checked_bounds(bounds, d).to(train_X)
         scaled = _on_the_unit_cube(fidelities, bounds)
-        inputs = [i for i in range(d) if all(i not in columns for columns in scaled)]
-        repeats = len(train_X[:, inputs].unique(dim=0)) < len(train_X.unique(dim=0))
-        kernel = FidelityKernel(d, scaled, own and repeats, choices)
+        columns = [i for i in range(d) if i != repeats]
+        inputs = [i for i in columns if all(i not in each for each in scaled)]
+        continues = len(train_X[:, inputs].unique(dim=0)) < len(train_X[:, columns].unique(dim=0))
+        kernel = FidelityKernel(d, scaled, own and continues, choices, repeats)
+        scaling, likelihood = Normalize(d, bounds=bounds), None
+        if repeats is not None:
+            likelihood = repeats_likelihood(train_X, repeats, scaling, noise)
         super().__init__(
             train_X,
             train_Y,
             train_Yvar,
+            likelihood,
             covar_module=kernel,
             outcome_transform=outcome_transform,
-            input_transform=Normalize(d, bounds=bounds),
+            input_transform=scaling,
         )
         search_by_logarithms(self)
-        self._with_own = partial(FidelityKernel, d, scaled, True, choices)
+        self._with_own = partial(FidelityKernel, d, scaled, True, choices, repeats)
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> None:
         """Load a state, perhaps of a model with more trials.

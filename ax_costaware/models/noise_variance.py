@@ -86,6 +86,11 @@ class NoiseVariance:
         self._X, self._bounds = X[:, self._columns], bounds[:, self._columns]
         self._variances, self._freedom = variances, freedom
 
+    @property
+    def data(self) -> tuple[list[list[float]], list[float], list[float]]:
+        """Points, variances and degrees of freedom."""
+        return self._X.tolist(), self._variances.tolist(), self._freedom.tolist()
+
     @cached_property
     def _posterior(self) -> FunctionalPosterior | None:
         """Posterior of the log variance over the pooled one; None for too few trials."""

@@ -57,7 +57,7 @@ from ax_costaware.models.functionals import (
     point_covariances,
 )
 from ax_costaware.models.kernels import FixedKernel
-from ax_costaware.models.repeats_gp import RepeatsGP
+from ax_costaware.models.repeats_likelihood import RepeatsLikelihood, noise_at
 from ax_costaware.models.rowwise import remaining_variance
 from ax_costaware.models.time_varying_gp import TimeVaryingGP
 
@@ -267,10 +267,7 @@ class ExactPosterior(FunctionalPosterior):
             return cls(
                 model, factor, partial(_queries, kernel, factor, data), kernel.base_kernel, data
             )
-        noise = None
-        if X_pending is not None and isinstance(model, RepeatsGP):
-            noise = model.latent_noise_of(X_pending).squeeze(-1)
-        factor = GPFactor.from_model(model, posterior_transform, X_pending, noise)
+        factor = GPFactor.from_model(model, posterior_transform, X_pending)
         if factor is None:
             return None
         return cls(model, factor, partial(_points, factor), factor.prior, Points(factor.X))
@@ -448,9 +445,13 @@ class ExactPosterior(FunctionalPosterior):
 
     def noise_at(self, X: Tensor) -> Tensor:
         """See ``FunctionalPosterior``."""
-        if not isinstance(self.model, ConditionalMeanProcess | RepeatsGP):
+        if isinstance(self.model, ConditionalMeanProcess):
+            noise = self.model.latent_noise_of(X).squeeze(-1)
+        elif isinstance(likelihood := self.model.likelihood, RepeatsLikelihood):
+            noise = noise_at(likelihood, self.factor.transform(X))
+        else:
             return super().noise_at(X)
-        return self.factor.scale.square() * self.model.latent_noise_of(X).squeeze(-1)
+        return self.factor.scale.square() * noise
 
     def moments(self, nodes: Tensor, weights: Tensor, spread: Spread) -> tuple[Tensor, Tensor]:
         """See ``FunctionalPosterior``."""

@@ -148,3 +148,23 @@ class TestFidelity(Contract):
 
     def outcome(self, inputs: Mapping[str, Any]) -> float:
         return super().outcome(inputs) - 0.5 / float(inputs["epochs"])
+
+
+class TestFidelityRepeats(TestFidelity):
+    """Fidelities and repeats are chosen together."""
+
+    parameters = (*TestFidelity.parameters, RangeParameterConfig("folds", (1, 4), "int"))
+
+    def strategy(self, unit: float = 1.0) -> Any:
+        return ac.fidelity_strategy(
+            cost=ac.ProductCost({"epochs": 1, "folds": 1}, scale=unit),
+            target={"epochs": 8},
+            budget=150 * unit,
+            initial_trials=3,
+            repeats="folds",
+            **FEW,
+        )
+
+    def repeats(self, inputs: Mapping[str, Any]) -> list[float]:
+        noise = (math.cos(99 * self.outcome(inputs) + 3 * i) for i in range(int(inputs["folds"])))
+        return [self.outcome(inputs) + 0.25 * one for one in noise]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ax_costaware.core import Decision, OutcomeConstraint, Simulation, Stop, simulate
@@ -221,3 +222,46 @@ def test_a_target_on_a_log_scale_is_reached() -> None:
     # What was attached, or decided by an earlier release.
     assert method.is_target({"x1": 0.5, "s": 10.999999999999996})
     assert not method.is_target({"x1": 0.5})  # as in an experiment that had another strategy
+
+
+def test_repeats_are_chosen_with_the_fidelity() -> None:
+    """Where the noise is large, and a setup is most of the cost, trials have several of them."""
+    space = Space.of([*INPUTS, LINEAR, Range("folds", 1, 8, is_integer=True)])
+    cost = AffineCost({"epochs": 0.01, "folds": 0.05}, fixed=1.0)
+    method = replace(METHOD, cost=cost, repeats="folds", budget=25.0)
+
+    def run(sigma: float) -> Simulation:
+        generator = np.random.default_rng(0)
+
+        def measure(row: Any, measured: bool) -> Outcome:
+            noise = sigma * generator.standard_normal(row["folds"])
+            return Outcome(repeats=list((curve(row).value or 0.0) + noise))
+
+        return simulate(method, space, measure, 60)
+
+    noisy, exact = run(0.5), run(1e-4)
+    chosen = [
+        np.mean([t.parameters["folds"] for t in one.trials if t.record["phase"] == "rule"])
+        for one in (noisy, exact)
+    ]
+    assert chosen[0] > 2 * chosen[1]
+    ranked = method.recommend(noisy.problem())
+    assert all(best.parameters["epochs"] == 100 for best in ranked)
+    inputs = [(best.parameters["x1"], best.parameters["x2"]) for best in ranked]
+    assert len({*inputs}) == len(inputs)
+    assert hill(noisy.recommend().parameters) > 0.6
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"repeats": "epochs"}, "repeats have no target"),
+        ({"repeats": "folds", "resumes": True}, "other checkpoints"),
+    ],
+)
+def test_repeats_that_are_no_repeats_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        replace(METHOD, **settings)
+    only = Space.of([EPOCHS, Range("folds", 1, 8, is_integer=True)])
+    with pytest.raises(InputError, match="others to choose"):
+        Simulation(replace(METHOD, cost=1.0, repeats="folds"), only)

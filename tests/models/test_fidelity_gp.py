@@ -7,7 +7,8 @@ import torch
 from gpytorch.kernels import MaternKernel
 from torch import Tensor
 
-from ax_costaware.models import FidelityGP, FidelityKernel
+from ax_costaware.acquisition.target_fidelity import at_target, target_moments
+from ax_costaware.models import FidelityGP, FidelityKernel, FunctionalPosterior
 from ax_costaware.models.choice_kernel import ChoiceMaternKernel
 
 UNIT = torch.tensor([[0.0] * 3, [1.0] * 3], dtype=torch.double)
@@ -100,3 +101,32 @@ def test_inputs_are_scaled_by_the_bounds() -> None:
         expected = narrow.posterior(points(8)[:3] + 0.01)
     torch.testing.assert_close(found.mean, expected.mean)
     torch.testing.assert_close(found.variance, expected.variance)
+
+
+def test_repeats_are_no_input_and_divide_the_noise() -> None:
+    """As with the model of the same trials whose noise variances are known."""
+    bounds = torch.tensor([[0.0, 1.0, 0.0], [1.0, 9.0, 1.0]], dtype=torch.double)
+    X = points(8) * (bounds[1] - bounds[0]) + bounds[0]
+    X[:, 1] = X[:, 1].round()
+    X[5, [0, 2]] = X[4, [0, 2]]
+    Y = torch.sin(5 * X[:, :1]) + X[:, 2:]
+    ours = FidelityGP(X, Y, [{2: 1.0}], bounds, own=True, repeats=1)
+    ours.likelihood.noise = 0.4
+    assert not ours.covar_module.own  # the same inputs and fidelity: repeats, no continuation
+    known = 0.4 / X[:, 1:2] * Y.var()
+    plain = FidelityGP(X[:, [0, 2]], Y, [{1: 1.0}], bounds[:, [0, 2]], known)
+    new = points(5) * (bounds[1] - bounds[0]) + bounds[0]
+    found, expected = ours.posterior(new), plain.posterior(new[:, [0, 2]])
+    torch.testing.assert_close(found.mean, expected.mean)
+    torch.testing.assert_close(found.variance, expected.variance)
+    cached = FunctionalPosterior.of(ours)
+    torch.testing.assert_close(cached(new)[0], found.mean.squeeze(-1))
+    torch.testing.assert_close(cached.noise_at(new), 0.4 / new[:, 1] * Y.var())
+    _, variance, share = target_moments(cached, new, {2: 1.0})
+    at = at_target(new, {2: 1.0})
+    for i in range(len(new)):
+        with torch.no_grad():
+            joint = ours.posterior(torch.stack([new[i], at[i]])).covariance_matrix
+        observed = joint[0, 0] + 0.4 / new[i, 1] * Y.var()
+        torch.testing.assert_close(variance[i], joint[1, 1])
+        torch.testing.assert_close(share[i], joint[0, 1].square() / (joint[1, 1] * observed))

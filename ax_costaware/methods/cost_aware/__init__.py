@@ -33,7 +33,13 @@ from ax_costaware.core.problem import Best, Decision, Problem, Stop
 from ax_costaware.core.traits import Traits
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.cost_aware.assessment import assess
-from ax_costaware.methods.cost_aware.repeats import check_repeats, repeats_model
+from ax_costaware.methods.cost_aware.repeats import (
+    check_repeats,
+    distinct,
+    few_repeats,
+    repeats_key,
+    repeats_options,
+)
 from ax_costaware.methods.cost_aware.rules import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.methods.cost_aware.search import EI_PER_COST, GITTINS, PAREGO
 from ax_costaware.methods.cost_aware.several import (
@@ -44,8 +50,8 @@ from ax_costaware.methods.cost_aware.several import (
     recommend_front,
 )
 from ax_costaware.methods.priced import PricedMethod, StandardizedPrice
+from ax_costaware.models import MaternGP, RepeatsGP
 from ax_costaware.models.log_normal_cost import CostKind
-from ax_costaware.models.matern_gp import MaternGP
 from ax_costaware.space.parameters import Row
 
 ACQUISITIONS = ("log_nei_per_cost", "log_ei_per_cost", "log_ei_cost_cooling")
@@ -220,7 +226,10 @@ class CostAware(PricedMethod):
                 "repeats is the method's own; expected None."
             )
         if self.repeats is not None and problem is not None:
-            return repeats_model(self.repeats, problem, metric or problem.objective)
+            options = repeats_options(self.repeats, problem, metric)
+            key = repeats_key(options)
+            options["bounds"] = problem.space.bounds
+            return ModelOptions("RepeatsGP", RepeatsGP, options, normalizes=False, key=key)
         if given is None and self.kernel == "matern":
             return ModelOptions("MaternGP", MaternGP)
         return super().model(given, problem, metric)
@@ -231,23 +240,9 @@ class CostAware(PricedMethod):
         drawn: Iterator[Row] = iter(problem.draw, None)
         if self.initialize_with_center and not begun and problem.space.meets(center):
             drawn = chain([center], drawn)
-        if self.repeats is not None:
-            drawn = (few for row in drawn for few in self._with_few_repeats(problem, row))
+        if (name := self.repeats) is not None:
+            drawn = (few for row in drawn for few in few_repeats(name, problem, row))
         return super().initial(replace(problem, draw=partial(next, drawn)))
-
-    def _with_few_repeats(self, problem: Problem, row: Row) -> list[Row]:
-        """Return an initial trial with the smallest number of repeats, or also with the next one.
-
-        They alternate: one repeat is the cheapest, and two show the noise and its cost. The second
-        one is for a budget that does not pay for two.
-        """
-        assert self.repeats is not None
-        parameter = problem.space.ranges[self.repeats]
-        counts = [
-            parameter.decode(parameter.lower + k) for k in range(problem.num_begun % 2, -1, -1)
-        ]
-        given = problem.fixed.get(self.repeats)
-        return [{**row, self.repeats: count if given is None else given} for count in counts]
 
     def decide(self, problem: Problem) -> Decision | Stop:
         """Return the affordable trial of the largest acquisition value, or the reason to stop."""
@@ -262,9 +257,7 @@ class CostAware(PricedMethod):
         """
         if has_several(self, problem):
             return recommend_front(self, problem)
-        name, found = self.repeats, super().recommend(problem)
-        inputs = [{**best.parameters, str(name): None} for best in found]
-        return [best for i, best in enumerate(found) if inputs[i] not in inputs[:i]]
+        return distinct(self.repeats, super().recommend(problem))
 
     def _check_repeats(self) -> None:
         """Refuse settings that do not go with repeats or a confirmation."""

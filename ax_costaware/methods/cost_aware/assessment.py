@@ -9,7 +9,7 @@ scale of the model; an ``Assessment`` is in the objective's own unit.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,7 +21,6 @@ from torch import Tensor
 from ax_costaware.acquisition import LogNoisyExpectedImprovementPerCost, Optimum
 from ax_costaware.acquisition.knowledge_gradient import LogKnowledgeGradientPerCost
 from ax_costaware.core.account import BudgetState
-from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop, feasibility_text
 from ax_costaware.core.switching import next_cost
 from ax_costaware.costs.cost_model import SAME_VALUE, whole_cost
@@ -35,7 +34,7 @@ from ax_costaware.methods.cost_aware.prices import (
 from ax_costaware.methods.cost_aware.repeats import (
     evaluated_again,
     maximize_knowledge_per_cost,
-    same_inputs,
+    pooled_text,
 )
 from ax_costaware.methods.cost_aware.rules import ImprovementPerCostStop
 from ax_costaware.methods.cost_aware.search import EI_PER_COST, GITTINS, Search
@@ -134,7 +133,7 @@ def assess(method: CostAware, problem: Problem, rule: StopRule | None) -> Assess
         InputError: If a cost is missing, or is no finite number > 0.
     """
     cost, state = next_cost(method, problem), method.budget_state(problem)
-    search = Search(method, problem, cost, state, evaluated_again(method, problem))
+    search = Search(method, problem, cost, state, evaluated_again(method.repeats, problem))
     scale, X_pending = problem.scale, problem.X_pending
     incumbent = search.incumbent()
     best, row = incumbent.value, incumbent.trial
@@ -307,7 +306,7 @@ def _decision(
     scale = problem.scale
     index = None if index is None else scale.from_model(index)
     (row,) = problem.space.decode(X)
-    pooled = same_inputs(method.repeats, problem, row)
+    pooled = pooled_text(method.repeats, problem, row)
     with torch.no_grad():
         posterior = FunctionalPosterior.of(problem.model, X_pending=problem.X_pending)
         mean, variance = scale.moments(*posterior.mixture(X))
@@ -358,7 +357,7 @@ def _why(
     index: float | None,
     price: float | None,
     feasibility: float | None,
-    pooled: Sequence[PastTrial],
+    pooled: str,
 ) -> str:
     """Return the reason of a decision, in sentences; see ``_decision`` for the arguments."""
     if index is None or price is None:
@@ -379,13 +378,10 @@ def _why(
     last = ""
     if feasibility is not None:
         last = f" It is feasible with a probability of {feasibility:.3g}."
-    if pooled:
-        again = ", ".join(str(trial.index) for trial in pooled)
-        last += f" It repeats the inputs of trials {again}, and the results are pooled."
     return (
         f"{first} at a price of {price:.6g} for a unit of cost "
         f"({_SOURCES[method.lambda_source]}); the best posterior mean so far is "
-        f"{assessment.incumbent:.6g}, of {assessment.incumbent_name}.{last}"
+        f"{assessment.incumbent:.6g}, of {assessment.incumbent_name}.{last}{pooled}"
     )
 
 

@@ -11,6 +11,7 @@ change what is deployed.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -19,14 +20,12 @@ import torch
 from ax_costaware.acquisition.knowledge_gradient import LogKnowledgeGradientPerCost
 from ax_costaware.acquisition.optimize import Optimum
 from ax_costaware.core.history import PastTrial
-from ax_costaware.core.model import ModelOptions
-from ax_costaware.core.problem import Problem
+from ax_costaware.core.problem import Best, Problem
 from ax_costaware.costs.cost_model import SAME_VALUE
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.cost_aware.search import Search, ignoring_line_search_failures
 from ax_costaware.models.fantasies import fantasized
 from ax_costaware.models.noise_variance import NoiseVariance
-from ax_costaware.models.repeats_gp import RepeatsGP
 from ax_costaware.space.parameters import Range, Row, Value
 
 if TYPE_CHECKING:
@@ -42,8 +41,13 @@ _LEAST_GAIN = 0.01
 """Gain of a confirmation, in standard deviations of the best inputs, that is worth its cost."""
 
 
-def check_repeats(name: str, problem: Problem) -> None:
+def check_repeats(name: str, problem: Problem, others: Container[str] = ()) -> None:
     """Refuse a parameter that cannot count repeats.
+
+    Args:
+        name: The parameter.
+        problem: Inputs of the decision.
+        others: Names of fidelities, which are no inputs either.
 
     Raises:
         InputError: Unless it is an integer range from 1 or more, on no scale, in no constraint, and
@@ -66,21 +70,23 @@ def check_repeats(name: str, problem: Problem) -> None:
         )
     if any(name in weights for weights, _ in (*space.sums, *space.equalities)):
         raise InputError(f"{shown} is in a parameter constraint: expected constraints on others.")
-    if not space.columns.keys() - {name}:
+    if all(other == name or other in others for other in space.columns):
         raise InputError(f"{shown} is the only parameter: expected others to choose, too.")
 
 
-def repeats_model(name: str, problem: Problem, metric: str) -> ModelOptions:
-    """Return the model of an outcome whose noise falls with the number of repeats.
+def repeats_options(name: str | None, problem: Problem, metric: str | None) -> dict[str, Any]:
+    """Return the options of a model whose noise falls with the number of repeats.
 
     Args:
-        name: The parameter that counts repeats.
+        name: The parameter that counts repeats; None without one, and without options.
         problem: Inputs of the decision.
-        metric: The metric of the outcome.
+        metric: The metric of the outcome; None for the objective.
     """
-    space = problem.space
+    if name is None:
+        return {}
+    space, metric = problem.space, metric or problem.objective
     (column,) = space.columns[name].indices
-    options: dict[str, Any] = {"repeats": column, "bounds": space.bounds}
+    options: dict[str, Any] = {"repeats": column}
     # A standard error without the values is of the planned repeats, as one that Ax was told.
     spreads = [
         (trial.inputs, trial.num_repeats.get(metric, int(str(trial.inputs[name]))), error)
@@ -88,15 +94,43 @@ def repeats_model(name: str, problem: Problem, metric: str) -> ModelOptions:
         if trial.counts and (error := trial.errors.get(metric)) is not None
     ]
     spreads = [spread for spread in spreads if spread[1] > 1]
-    key = None
     if any(error > 0 for _, _, error in spreads):
         X = space.encode([inputs for inputs, _, _ in spreads])
         count = X.new_tensor([n for _, n, _ in spreads])
         variances = count * X.new_tensor([error for _, _, error in spreads]).square()
         columns = [i for i in range(X.shape[-1]) if i != column]
         options["noise"] = NoiseVariance(X, variances, count - 1, space.bounds, columns)
-        key = (X.tolist(), variances.tolist())
-    return ModelOptions("RepeatsGP", RepeatsGP, options, normalizes=False, key=key)
+    return options
+
+
+def repeats_key(options: dict[str, Any]) -> Any:
+    """Return the data that ``repeats_options`` have read, by which fits are cached."""
+    noise = options.get("noise")
+    return None if noise is None else noise.data
+
+
+def few_repeats(name: str, problem: Problem, row: Row) -> list[Row]:
+    """Return an initial trial with the smallest number of repeats, or also with the next one.
+
+    They alternate: one repeat is the cheapest, and two show the noise and its cost. The second
+    one is for a budget that does not pay for two.
+    """
+    parameter = problem.space.ranges[name]
+    counts = [parameter.decode(parameter.lower + k) for k in range(problem.num_begun % 2, -1, -1)]
+    given = problem.fixed.get(name)
+    return [{**row, name: count if given is None else given} for count in counts]
+
+
+def distinct(name: str | None, found: list[Best]) -> list[Best]:
+    """Return recommendations that differ in more than their number of repeats."""
+    inputs = [{**best.parameters, str(name): None} for best in found]
+    return [best for i, best in enumerate(found) if inputs[i] not in inputs[:i]]
+
+
+def pooled_text(name: str | None, problem: Problem, row: Row) -> str:
+    """Return which trials a trial repeats, as a sentence with a space before it; or nothing."""
+    again = ", ".join(str(trial.index) for trial in same_inputs(name, problem, row))
+    return again and f" It repeats the inputs of trials {again}, and the results are pooled."
 
 
 def same_inputs(name: str | None, problem: Problem, row: Row) -> list[PastTrial]:
@@ -108,15 +142,23 @@ def same_inputs(name: str | None, problem: Problem, row: Row) -> list[PastTrial]
     return [trial for trial, is_near in zip(problem.observed, near, strict=True) if is_near]
 
 
-def evaluated_again(method: CostAware, problem: Problem) -> tuple[dict[str, Value], ...]:
-    """Return the evaluated inputs with other numbers of repeats, as candidates of a search."""
-    name = method.repeats
+def evaluated_again(
+    name: str | None, problem: Problem, target: Row | None = None
+) -> tuple[dict[str, Value], ...]:
+    """Return evaluated inputs with other numbers of repeats, as candidates of a search.
+
+    Args:
+        name: The parameter that counts repeats; None without one, and without candidates.
+        problem: Inputs of the decision.
+        target: Values of fidelities at which they are candidates, too.
+    """
     if name is None:
         return ()
     parameter = problem.space.ranges[name]
     lower, upper = int(parameter.lower), int(parameter.upper)
     counts = list(range(lower, min(upper, lower + _MOST_COUNTS - 1) + 1))
-    rows = [problem.as_fixed(trial.inputs) for trial in problem.observed]
+    given = [{**trial.inputs, **at} for trial in problem.observed for at in ({}, target or {})]
+    rows = [problem.as_fixed(row) for row in given]
     rows = [{**row, name: lower} for row in rows if problem.space.admits(row)]
     rows = [row for i, row in enumerate(rows) if row not in rows[:i]]
     counts = counts if name not in problem.fixed else [int(str(problem.fixed[name]))]
@@ -157,7 +199,7 @@ def _confirmation(
     assert method.confirm is not None
     if state.remaining is None or state.remaining > method.confirm * method.budget:
         return None
-    rows = evaluated_again(method, problem) or tuple(
+    rows = evaluated_again(method.repeats, problem) or tuple(
         problem.as_fixed(trial.inputs) for trial in problem.observed
     )
     X = problem.space.encode(rows).to(problem.evaluated)
