@@ -6,7 +6,7 @@ user's own unit, values in the objective's unit and sign.
 
 from __future__ import annotations
 
-from typing import final
+from typing import Any, final
 
 import pandas as pd
 from ax.core.analysis_card import AnalysisCard
@@ -26,9 +26,13 @@ from ax_costaware.analysis.method_analysis import MethodAnalysis, Objective, Run
 from ax_costaware.analysis.tables import deployments
 from ax_costaware.core.method import Method
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods.cost_aware.front import Front
 from ax_costaware.session.recommendation import recommend
 
 _HEIGHT_PIXELS = 420
+_FRONT_PIXELS = 280
+
+_BARS = "Bars are two posterior standard deviations."
 
 _LOG_AXIS_RATIO = 100
 """Ratio of the largest to the smallest cost from which their axis is logarithmic."""
@@ -45,10 +49,14 @@ class DeploymentAnalysis(MethodAnalysis[Method]):
     - ``expected_cost``: of a trial there;
     - ``expected_value``, ``standard_deviation``: of the objective, by the present model;
     - ``worth_it``: True if ``recommend(client, max_cost=...)`` has it first for some limit.
+
+    With several objectives the rows are the points of the front, with ``expected <name>`` and ``sd
+    <name>`` of each objective, and without ``worth_it``; each objective has a panel of its own.
     """
 
     title = "Expected value against the cost of a deployment"
     method_class = Method
+    takes_front = True
 
     @classmethod
     def applies_to(cls, method: Method) -> bool:
@@ -70,6 +78,12 @@ class DeploymentAnalysis(MethodAnalysis[Method]):
             found = [r for r in found if (r.feasibility or 0.0) >= least]
         if not found:
             raise InputError(_without_costs(run))
+        if run.has_front:
+            frame = deployments(found).sort_values("expected_cost", kind="stable")
+            frame = frame.drop(columns=["expected_value", "standard_deviation"])
+            frame = frame.reset_index(drop=True)
+            text = f"The {len(frame)} points of the front. {_BARS}"
+            return self._card_of(text, frame, _front_figure(frame, run))
         # Best first: a deployment is worth its cost if every better one costs more.
         frame = deployments(found).sort_values("expected_cost", kind="stable")
         rank = frame.index.to_series()
@@ -98,7 +112,7 @@ def _subtitle(frame: pd.DataFrame, objective: Objective) -> str:
             f"The recommendation, {first}, costs {best['expected_cost']:.6g}, and no alternative "
             "costs less."
         )
-    return f"{found} Bars are two posterior standard deviations."
+    return f"{found} {_BARS}"
 
 
 def _without_costs(run: Run[Method]) -> str:
@@ -136,10 +150,30 @@ def deployment_figure(
         panel.dots(shown, x, y, name, text, color=color, error_y=bars)
     step = {"line_shape": "hv", "line_width": 1, "showlegend": False}
     panel.line(rows[worth], x, y, None, color=DARK, **step)
+    _cost_axis(panel, frame, cost_metric)
+    panel.yaxis(title_text=value_title(objective, "Expected "))
+    return figure
+
+
+def _cost_axis(panel: Panel, frame: pd.DataFrame, cost_metric: str | None) -> None:
     title = cost_title("Expected cost of a trial", cost_metric)
     panel.xaxis(title_text=title, rangemode="nonnegative")
-    low, high = float(frame[x].min()), float(frame[x].max())
+    low, high = float(frame["expected_cost"].min()), float(frame["expected_cost"].max())
     if 0 < low <= high / _LOG_AXIS_RATIO:
         panel.xaxis(**log_ticks(low, high))
-    panel.yaxis(title_text=value_title(objective, "Expected "))
+
+
+def _front_figure(frame: pd.DataFrame, run: Run[Any]) -> go.Figure:
+    """Return the figure of a front: a panel for each objective but the cost."""
+    sides = [side for side in Front(run.method, run.problem()).sides if not side.is_cost]
+    figure = panels(_FRONT_PIXELS * len(sides), top=40, rows=len(sides), vertical_spacing=0.12)
+    for row, side in enumerate(sides, 1):
+        panel, name = Panel(figure, row), side.name
+        bars = {"array": 2 * frame[f"sd {name}"]}
+        text = f"{{set}}<br>cost {{x:.6g}}, expected {name} {{y:.6g}}"
+        values = f"expected {name}"
+        options = {"error_y": bars, "showlegend": False}
+        panel.dots(frame, "expected_cost", values, name, text, color=BLUE, **options)
+        panel.yaxis(title_text=value_title(Objective(name, side.scale.sign < 0), "Expected "))
+        _cost_axis(panel, frame, run.method.trial_costs.metric)
     return figure

@@ -166,8 +166,8 @@ def _describe(recommendation: Recommendation) -> str:
     if values := recommendation.expected_values:
         deviations = map(display_number, recommendation.standard_deviations.values())
         pairs = zip(values.items(), deviations, strict=True)
-        shown = ", ".join(f"{name} {display_number(x)} ± {sd}" for (name, x), sd in pairs)
-        value = f"expected values {shown}"
+        each = ", ".join(f"{name} {display_number(x)} ± {sd}" for (name, x), sd in pairs)
+        value = f"expected values {each}"
     return (
         f"{display_values(recommendation.parameters)}{shown}: {value}"
         f"{feasibility_text(recommendation.feasibility)}"

@@ -17,6 +17,7 @@ from ax_costaware.acquisition.hypervolume_improvement import hypervolume
 from ax_costaware.analysis import FrontAnalysis, overview
 from ax_costaware.ax_bridge.checks import check_optimization_config, objectives_of
 from ax_costaware.ax_bridge.node import node_of
+from ax_costaware.display import display_cost
 
 COST = ac.AffineCost({"a": 2.0}, fixed=0.5)
 BOUNDS = ["gain >= -0.5", "waste <= 1.5"]
@@ -99,7 +100,8 @@ def test_the_front_is_that_of_ax(story: tuple[Client, list[dict[str, float]]]) -
         values = [one.expected_values[name] for one in (best, *best.alternatives)]
         assert found.expected_values[name] == pytest.approx(choose(values), rel=1e-9)
     assert best.expected_value == best.expected_values["gain"]
-    assert "expected values gain" in str(best)
+    (first, *_) = str(best).splitlines()
+    assert f"{display_cost(None, best.expected_cost)}: expected values gain" in first
     (predicted_at,) = client.predict([dict(best.parameters)])
     for name, value in best.expected_values.items():
         assert predicted_at[name][0] == pytest.approx(value, rel=1e-4, abs=1e-5)
@@ -117,7 +119,7 @@ def test_cards(story: tuple[Client, list[dict[str, float]]]) -> None:
     client, told = story
     cards = {card.name: card for card in overview(client)}
     reasons = {n: c for n, c in cards.items() if isinstance(c, NotApplicableStateAnalysisCard)}
-    assert reasons.keys() == {"DeploymentAnalysis", "StoppingAnalysis"}
+    assert reasons.keys() == {"StoppingAnalysis"}
     assert all("has several" in card.subtitle for card in reasons.values())
     frame = cards["FrontAnalysis"].df
     (trials,) = (t for t in cards["FrontAnalysis"].get_figure().data if t.name == "trials")
@@ -132,6 +134,13 @@ def test_cards(story: tuple[Client, list[dict[str, float]]]) -> None:
     expected = hypervolume(Y, torch.tensor([-0.5, -1.5], dtype=torch.double))
     assert frame["hypervolume"].iloc[-1] == pytest.approx(expected, rel=0.05)
     assert "expected waste" in cards["RecommendationAnalysis"].df
+    deployed = cards["DeploymentAnalysis"]
+    assert len(deployed.df) == len(on_front)
+    assert deployed.df["expected_cost"].is_monotonic_increasing
+    panels = deployed.get_figure().data
+    for name, panel in zip(("gain", "waste"), panels, strict=True):
+        assert f"expected {name}" in panel.hovertemplate
+        assert f"expected {name}" in deployed.df
     single = make_client("gain", [])
     run(single, 3)
     assert FrontAnalysis.__name__ not in {card.name for card in overview(single)}
