@@ -77,7 +77,7 @@ def mutation(node: ast.AST) -> tuple[ast.expr, str] | None:
         return new.operand, f"no {type(node.op).__name__}"
     if isinstance(node, ast.Constant) and type(node.value) in (bool, int, float):
         new.value = _other(node.value)
-        return new, f"{node.value} -> {new.value}"
+        return new, f"{node.value!r} -> {new.value!r}"
     return None
 
 
@@ -103,6 +103,7 @@ class Mutants(ast.NodeTransformer):
         if made is None:
             return node
         call = ast.Call(ast.Name("_mutant", ast.Load()), [ast.Constant(number)], [])
+        assert isinstance(node, ast.expr)
         return ast.IfExp(call, made[0], node)
 
     def _visit_all(self, node: ast.AST, name: str, value: Any) -> None:
