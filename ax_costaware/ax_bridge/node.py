@@ -159,6 +159,7 @@ class CostAwareNode(LimitedNode):
             measures=lambda row: self._decided.get(Arm.md5hash(row), True),
             device=self._device,
             num_attached=attached,
+            batch_size=self.batch_size,
         )
         return self.loop.prepared(problem)
 

@@ -105,6 +105,7 @@ def problem_of(
     measures: Callable[[TParameterization], bool] = lambda _: True,
     device: torch.device | None = None,
     num_attached: int = 0,
+    batch_size: int | None = None,
 ) -> Problem:
     """Return the problem of a method without model and optimizer, see ``Loop.prepared``.
 
@@ -117,6 +118,7 @@ def problem_of(
             are to be measured.
         device: Device of the model; None for the CPU.
         num_attached: Number of trials that count towards the initial design, see ``Problem``.
+        batch_size: Number of trials that are asked for together; None without a request.
 
     Raises:
         UnsupportedError: If a trial has several arms, or no method supports the search space.
@@ -173,6 +175,7 @@ def problem_of(
         metrics=frozenset(experiment.metrics),
         constraints=constraints,
         num_attached=num_attached,
+        batch_size=batch_size,
         pairs=record.get(PAIRS) or {},
     )
     with ax_errors():

@@ -74,6 +74,7 @@ VALUE_OBJECTS: tuple[type, ...] = (
     methods.TheoreticalBeta,
     methods.UnknownCosts,
     costs.AffineCost,
+    costs.BatchCost,
     costs.LinearSwitch,
     costs.SwitchingCost,
     costs.ConstantCost,

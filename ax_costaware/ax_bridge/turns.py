@@ -150,7 +150,14 @@ class CostAwareStrategy(GenerationStrategy):
             store_as_latest(self, experiment)
             turn.strategy = weakref.ref(self)
             check_copied(experiment)
-            found = self._batch(experiment, data, n, fixed_features, num_trials)
+            nodes = [n for n in self.nodes_by_name.values() if isinstance(n, LimitedNode)]
+            for node in nodes:
+                node.batch_size = num_trials
+            try:
+                found = self._batch(experiment, data, n, fixed_features, num_trials)
+            finally:
+                for node in nodes:
+                    node.batch_size = None
             hold_claim(experiment)  # another process may have taken it over meanwhile
             turn.give([run for runs in found for run in runs])
         return found
@@ -197,6 +204,9 @@ class LimitedNode(GenerationNode):
     @abstractmethod
     def in_order(self, runs: Sequence[GeneratorRun]) -> list[GeneratorRun]:
         """Return the trials of a batch in the order in which they are to run."""
+
+    batch_size: int | None = None
+    """Number of trials that are asked for together, while they are; else None."""
 
     @abstractmethod
     def limit_reason(self) -> str:

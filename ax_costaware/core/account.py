@@ -46,6 +46,7 @@ from ax_costaware.argument_checks import (
     plain_value,
     positive_number_or_none,
 )
+from ax_costaware.core.batches import BATCH
 from ax_costaware.core.history import PastTrial, blaming, check_inputs
 from ax_costaware.core.problem import Problem
 from ax_costaware.core.switching import switching_cost, switching_costs
@@ -97,7 +98,8 @@ class LedgerEntry:
     """Part of ``charged`` for failed attempts that were followed by another one."""
 
     switching_cost: float = 0.0
-    """Part of ``charged`` for changing the settings of the trial before."""
+    """Part of ``charged`` for changing the settings of the trial before, and for the set-up of a
+    batch."""
 
 
 def ledger_of(trials: Sequence[PastTrial], method: Budgeted) -> tuple[LedgerEntry, ...]:
@@ -410,7 +412,8 @@ class Budgeted:
     def reservations(self, problem: Problem, initial: bool) -> list[float]:
         """Return the expected costs of earlier decisions of the batch, with switching costs."""
         count = len(problem.trials)
-        batch = [PastTrial(count + i, row) for i, row in enumerate(problem.earlier_in_batch)]
+        rows = enumerate(problem.earlier_in_batch)
+        batch = [PastTrial(count + i, row, record={BATCH: count}) for i, row in rows]
         changes = switching_costs([*problem.trials, *batch], self)[count:]
         costs = self.trial_costs.reserved(problem, initial)
         return [cost + change for cost, change in zip(costs, changes, strict=True)]

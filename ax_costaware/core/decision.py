@@ -24,6 +24,7 @@ from typing import Any
 import torch
 
 from ax_costaware.argument_checks import plain_value
+from ax_costaware.core.batches import BATCH
 from ax_costaware.core.failures import (
     BY_FAILURES,
     FAILURE_WEIGHTS,
@@ -168,7 +169,7 @@ def avoiding_failures(
 def _with_given(problem: Problem, decision: Decision) -> Decision:
     """Return a decision with the exact fixed values, which a log scale rounds."""
     row = decision.parameters
-    given = {n: x for n, x in problem.fixed.items() if n in row and is_same(row[n], x)}
+    given = {n: x for n, x in problem.given.items() if n in row and is_same(row[n], x)}
     return replace(decision, parameters={**row, **given})
 
 
@@ -199,10 +200,10 @@ def _checked(method: Method, problem: Problem, decision: Decision | Stop | None)
             f"the values, for each of {[*known]}, and a finite cost >= 0, or None."
         )
     if not method.traits.control_sets:  # a control set sets some inputs only
-        fixed = problem.fixed.items()
-        given = {n: x for n, x in fixed if not _is_given(known[n], row[n], x)}
+        expected = problem.given.items()
+        given = {n: x for n, x in expected if not _is_given(known[n], row[n], x)}
         if given:
-            raise InputError(f"{name} {row}: expected {given}, as was fixed.")
+            raise InputError(f"{name} {row}: expected {given}, as was fixed, or is shared.")
         if not problem.space.meets(row, rounding=_ROUNDING):
             raise InputError(f"{name} {row}: expected a trial that meets the constraints.")
     if not isinstance(decision.why, str):
@@ -275,8 +276,9 @@ def record_of(method: Method, problem: Problem, decision: Decision) -> dict[str,
         decision: The decision.
     """
     record = decision.record()
-    if method.trial_costs.switching is not None:
-        record["switching_cost"] = switching_cost(problem, method, decision.parameters)
+    if method.trial_costs.switching is not None or method.trial_costs.setup:
+        batch = decision.extra.get(BATCH)
+        record["switching_cost"] = switching_cost(problem, method, decision.parameters, batch)
     if method.trial_costs.metric is not None:
         record = {"cost_metric": method.trial_costs.metric, **record}
     if method.traits.may_skip:
@@ -331,7 +333,7 @@ def avoiding_repeats(
         again = decide(replace(problem, known=known))
     if not repeated(method, problem, again):
         return again
-    if not problem.earlier_in_batch:
+    if not problem.earlier_in_batch or method.traits.fills_batches:
         return decision
     return Stop(
         "The best trial repeats a pending one of the batch. Whether a repeat is worth its cost is "

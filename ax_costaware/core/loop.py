@@ -16,6 +16,7 @@ import torch
 from botorch.models.model import Model
 
 from ax_costaware.argument_checks import LARGEST
+from ax_costaware.core.batches import BATCH
 from ax_costaware.core.curves import CurvePoint, curve_points
 from ax_costaware.core.decision import check_all, next_trial, recommended
 from ax_costaware.core.failures import is_futile
@@ -123,6 +124,9 @@ class Loop:
         """
         self.check(problem)
         method, initial = self.method, self.is_initial(problem)
+        first, shared = problem.earlier_in_batch[:1], method.traits.shared
+        if first and shared:
+            problem = problem.sharing({name: first[0][name] for name in shared})
         with reproducible(decision_seed(method.seed, problem.next_index)):
             decision = next_trial(method, problem, True) if initial else None
             if decision is not None and (stop := self._pause(problem)) is not None:
@@ -132,6 +136,9 @@ class Loop:
             if decision is None:
                 decision = next_trial(method, problem, False)
         assert decision is not None
+        if isinstance(decision, Decision) and (shared or method.trial_costs.setup):
+            batch = {BATCH: len(problem.trials)}
+            decision = replace(decision, extra={**decision.extra, **batch})
         return decision
 
     def recommend(self, problem: Problem) -> list[Best]:
@@ -179,7 +186,7 @@ class Loop:
     def _pause(self, problem: Problem) -> Stop | None:
         """Return a stop if the initial design waits for outcomes, or lacks values; else None."""
         method = self.method
-        if method.traits.may_skip:
+        if method.traits.may_skip or (method.traits.fills_batches and problem.earlier_in_batch):
             return None
         if len(problem.pending) >= max(1, method.initial_trials):
             return Stop("The initial design waits for the outcomes of its trials.", is_final=False)

@@ -62,7 +62,7 @@ def design_of(problem: Problem, method: Method) -> Iterator[dict[str, Value]]:
     tried += problem.earlier_in_batch
     found, misses = 0, 0
     for drawn in space.design(method.seed):
-        row = space.pinned(space.ordered({**drawn, **problem.fixed}))
+        row = space.pinned(space.ordered({**drawn, **problem.given}))
         misses += 1
         if space.meets(row):
             found += 1

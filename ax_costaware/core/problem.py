@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -106,6 +106,13 @@ class Problem:
 
     disabled: Collection[str] = ()
     """Names of disabled parameters, whose values are fixed for all trials."""
+
+    shared: Row = field(default_factory=dict)
+    """Settings that the trial shares with earlier decisions of its batch. Other than ``fixed`` ones
+    they say nothing of what is deployed."""
+
+    batch_size: int | None = None
+    """Number of trials that are asked for together, this one included; None without a request."""
 
     deployed_at: Row = field(default_factory=dict)
     """Known values of latent parameters at deployment, for a recommendation."""
@@ -302,10 +309,29 @@ class Problem:
             return False
         return not len(untried(points, self.space.encode([*rows, *self.earlier_in_batch])))
 
+    @property
+    def given(self) -> dict[str, Value]:
+        """Values that the trial has to have: fixed ones, and those that it shares."""
+        return {**self.shared, **self.fixed}
+
     @cached_property
     def held(self) -> dict[int, float]:
-        """Values of the fixed columns, by index."""
+        """Values of the given columns, by index."""
+        return self.space.columns_of(self.given)
+
+    @cached_property
+    def fixed_columns(self) -> dict[int, float]:
+        """Values of the columns that are fixed, also for what is deployed, by index."""
         return self.space.columns_of(self.fixed)
+
+    def sharing(self, values: Row) -> Problem:
+        """Return the problem of a trial that has these settings, since its batch has them.
+
+        Raises:
+            InputError: If no point of the space has them.
+        """
+        space = self.space.held_at({**values, **self.fixed})
+        return self.prepare(replace(self, space=space, shared=values))
 
     @property
     def immovable(self) -> tuple[int, ...]:
@@ -318,7 +344,7 @@ class Problem:
 
         False if the caller fixes every parameter: that trial is wanted, even if it is a repeat.
         """
-        is_requested = not self.disabled and len(self.held) == self.space.bounds.shape[-1]
+        is_requested = not self.disabled and len(self.fixed_columns) == self.space.bounds.shape[-1]
         return not self._free and not is_requested
 
     @cached_property

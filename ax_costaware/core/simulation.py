@@ -202,10 +202,10 @@ class Simulation:
             InputError: If ``num_trials`` is not an integer >= 1, or as in ``ask``.
         """
         integer_at_least(num_trials, 1, "num_trials")
-        problem, found = self.problem(fixed), list[Decision]()
-        records = []
+        problem = replace(self.problem(fixed), batch_size=num_trials)
+        found, records = list[Decision](), []
         while len(found) < num_trials:
-            decision = self._loop.ask(problem)
+            decision = self._loop.ask(self._loop.prepared(problem))
             if isinstance(decision, Stop):
                 if not found:
                     return decision
@@ -214,8 +214,7 @@ class Simulation:
             records.append(record_of(self.method, problem, decision))
             measure = bool(decision.extra.get("measure", True))
             added = Pending(None, dict(decision.parameters), measure)
-            pending = (*problem.pending, added)
-            problem = self._loop.prepared(replace(problem, pending=pending))
+            problem = replace(problem, pending=(*problem.pending, added))
         return [
             replace(
                 found[i],

@@ -21,11 +21,13 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from ax_costaware.core.batches import batch_size, setup_cost, setup_costs
 from ax_costaware.core.history import PastTrial
 from ax_costaware.costs.cost_model import (
     CostFunction,
     CostOfTrial,
     TrialContext,
+    WithSetupCost,
     WithSwitchingCost,
 )
 from ax_costaware.costs.switching_cost import LinearSwitch, TableSwitch
@@ -52,18 +54,19 @@ def settings_of(trial: PastTrial, method: Budgeted) -> Row:
 
 
 def switching_costs(trials: Sequence[PastTrial], method: Budgeted) -> list[float]:
-    """Return the switching cost of each trial from the one before.
+    """Return the switching cost of each trial from the one before, with the set-up of a batch.
 
     Args:
         trials: All trials, by increasing index.
         method: Has the switching costs and the control sets.
     """
-    cost, found, before = method.trial_costs.switching, [0.0] * len(trials), None
+    cost, found, before = method.trial_costs.switching, setup_costs(trials, method), None
     for i, trial in enumerate(trials if cost is not None else ()):
         if trial.was_set_up:
             assert cost is not None
             now = settings_of(trial, method)
-            found[i], before = cost.between(before, now), now
+            found[i] += cost.between(before, now)
+            before = now
     return found
 
 
@@ -77,13 +80,22 @@ def settings_before(problem: Problem, method: Budgeted) -> Row | None:
     return None
 
 
-def switching_cost(problem: Problem, method: Budgeted, row: Row) -> float:
-    """Return the switching cost of the next trial at a parameterization."""
-    cost = method.trial_costs.switching
+def switching_cost(problem: Problem, method: Budgeted, row: Row, batch: int | None = None) -> float:
+    """Return the switching cost of the next trial at a parameterization, with a set-up.
+
+    Args:
+        problem: Inputs of the decision.
+        method: Has the costs.
+        row: The parameterization.
+        batch: Index of the first trial of its batch; None for the batch of the problem.
+    """
+    cost, setup = method.trial_costs.switching, setup_cost(problem, method)
+    if batch is not None:
+        setup = method.trial_costs.setup if batch == problem.next_index else 0.0
     if cost is None:
-        return 0.0
+        return setup
     now = settings_of(PastTrial(problem.next_index, row), method)
-    return cost.between(settings_before(problem, method), now)
+    return setup + cost.between(settings_before(problem, method), now)
 
 
 def kept_settings(
@@ -108,7 +120,7 @@ def kept_settings(
         for name, value in before.items()
         if name in columns
         and (among is None or name in among)
-        and name not in problem.fixed
+        and name not in problem.given
         and takes(columns[name].parameter, value)
     ]
     many = len(names) > _MAX_SUBSETS
@@ -166,6 +178,7 @@ def next_cost(
     costs: CostFunction | None = None,
     control_set: ControlSet | None = None,
     resumable: Tensor | None = None,
+    shares_setup: bool = False,
 ) -> CostOfTrial:
     """Return the total cost of the next trial as a function of points of the model's space.
 
@@ -175,6 +188,8 @@ def next_cost(
         costs: Cost without switching costs; None for those of the method.
         control_set: Control set of the trial; None if it sets every parameter.
         resumable: ``k x d`` points of trials that it may resume; None for none.
+        shares_setup: True for the cost by which trials are compared, in which the trials of a batch
+            share its set-up; False for the cost that is charged.
 
     Raises:
         InputError: If a reported cost cannot be learned from.
@@ -183,5 +198,7 @@ def next_cost(
     assert base is not None
     if method.trial_costs.switching is not None:
         base = WithSwitchingCost(base, method.trial_costs.switching, problem.space)
+    if setup := setup_cost(problem, method):
+        base = WithSetupCost(base, setup / batch_size(problem) if shares_setup else setup)
     previous = settings_before(problem, method)
     return CostOfTrial(base, TrialContext(control_set, previous, resumable))

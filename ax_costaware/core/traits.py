@@ -77,6 +77,12 @@ class Traits:
     input_constraints: tuple[InputConstraint, ...] = ()
     """Nonlinear constraints on the parameters of trials and of what is deployed."""
 
+    shared: tuple[str, ...] = ()
+    """Names of parameters that all trials of a batch set to the same value."""
+
+    fills_batches: bool = False
+    """True if a batch has as many trials as are asked for, whether or not all are worth it."""
+
     hidden: tuple[str, ...] = ()
     """Names of parameters that are no input of the model."""
 

@@ -48,6 +48,9 @@ class TrialCosts:
     switching: SwitchingCost | None = None
     """Switching costs, on top of all other costs; None without any."""
 
+    setup: float = 0.0
+    """Cost of setting up a batch, on top of all other costs; zero without any."""
+
     @property
     def searched(self) -> Declared:
         """Cost that the optimizer uses: ``declared``, or a subclass's own ``cost_at``."""
@@ -180,4 +183,5 @@ class TrialCosts:
         if not largest:
             return NO_LIMIT
         largest = min(largest, self.method.max_trial_cost or largest)
-        return max(1, math.floor((state.remaining or 0.0) / largest + 1e-9))
+        left = (state.remaining or 0.0) - self.setup
+        return max(1, math.floor(left / largest + 1e-9))

@@ -1,5 +1,6 @@
 """Costs of trials: value objects, the interface of declared and learned costs, and its wrappers."""
 
+from ax_costaware.costs.batch_cost import BatchCost
 from ax_costaware.costs.control_set import ControlSet, check_control_sets
 from ax_costaware.costs.cost import (
     AffineCost,
@@ -16,6 +17,7 @@ from ax_costaware.costs.cost_model import (
     CostOfTrial,
     ResumedCost,
     TrialContext,
+    WithSetupCost,
     WithSwitchingCost,
     log_cost_function,
 )
@@ -25,6 +27,7 @@ from ax_costaware.costs.switching_cost import LinearSwitch, SwitchingCost, Table
 __all__ = [
     "ANY_TRIAL",
     "AffineCost",
+    "BatchCost",
     "ConstantCost",
     "ControlSet",
     "Cost",
@@ -40,6 +43,7 @@ __all__ = [
     "TableCost",
     "TableSwitch",
     "TrialContext",
+    "WithSetupCost",
     "WithSwitchingCost",
     "check_control_sets",
     "log_cost_function",

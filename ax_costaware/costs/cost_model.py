@@ -7,8 +7,9 @@ may resume. A model ignores the parts that do not concern it.
 
 - Declared costs: ``DeclaredCost``.
 - Learned costs: ``ax_costaware.models.LogNormalCostModel``, with control sets one for each of them.
-- Wrappers: ``WithSwitchingCost`` adds the cost of changed settings, ``ResumedCost`` subtracts the
-  cost that is already paid, and ``CostOfTrial`` binds the context.
+- Wrappers: ``WithSwitchingCost`` adds the cost of changed settings, ``WithSetupCost`` that of a
+  batch, ``ResumedCost`` subtracts the cost that is already paid, and ``CostOfTrial`` binds the
+  context.
 """
 
 from __future__ import annotations
@@ -225,6 +226,22 @@ class WithSwitchingCost:
 
 
 @dataclass(frozen=True, eq=False)
+class WithSetupCost:
+    """Cost of trials with the set-up of their batch, or a share of it."""
+
+    base: CostFunction
+    """The cost without the set-up."""
+
+    setup: float
+    """Cost of the set-up."""
+
+    def log_cost(self, X: Tensor, trial: TrialContext = ANY_TRIAL) -> Tensor:
+        """Return the log of the expected cost of trials at points ``... x d``, ``...``."""
+        log_cost = log_cost_function(self.base, trial)(X)
+        return torch.logaddexp(log_cost, log_cost.new_tensor(self.setup).log())
+
+
+@dataclass(frozen=True, eq=False)
 class ResumedCost:
     r"""Cost of trials that may resume an earlier one: :math:`c(x, s) - c(x, s')`.
 
@@ -266,6 +283,6 @@ class ResumedCost:
 
 def whole_cost(cost: CostFunction) -> CostFunction:
     """Return the innermost cost of nested wrappers."""
-    while isinstance(cost, CostOfTrial | WithSwitchingCost | ResumedCost):
+    while isinstance(cost, CostOfTrial | WithSwitchingCost | WithSetupCost | ResumedCost):
         cost = cost.base
     return cost

@@ -19,7 +19,7 @@ from ax_costaware.core.method import Method, Omitted
 from ax_costaware.core.problem import Problem
 from ax_costaware.core.switching import costs_left_out, switching_costs
 from ax_costaware.core.trial_costs import TrialCosts
-from ax_costaware.costs import Cost, SwitchingCost
+from ax_costaware.costs import BatchCost, Cost, SwitchingCost
 from ax_costaware.costs.cost_model import CostModel
 from ax_costaware.costs.declared_cost import CostOfRow, Declared
 from ax_costaware.exceptions import InputError
@@ -31,9 +31,9 @@ _AN = {False: "the", True: "an"}
 COST_MODELS: tuple[str, ...] = get_args(CostKind)
 """Values of ``cost_model``: a GP on the log of the cost, a linear model of it, or their sum."""
 
-CostArgument: TypeAlias = float | Cost | SwitchingCost | str | CostOfRow
+CostArgument: TypeAlias = float | Cost | SwitchingCost | BatchCost | str | CostOfRow
 """A number, a value object by parameter names, the name of the metric in which each trial's cost
-is reported, or a function; or a switching cost with one of these as its base."""
+is reported, or a function; or a switching cost with one of these as its base; or a batch cost."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,8 @@ class CostedMethod(Method):
     - the name of a metric in which the cost of each trial is reported, from which it is learned
       (``complete_trial(..., cost=...)`` reports it), or of the cost column of ``candidates``;
     - a function from a parameterization to a number, with which the experiment cannot be stored;
-    - a ``SwitchingCost`` on top of one of these.
+    - a ``SwitchingCost`` on top of one of these;
+    - a ``BatchCost``: one of these for each trial, and a set-up for each batch.
     """
 
     cost_model: CostKind = "trend"
@@ -105,11 +106,14 @@ class DeclaredOrLearned(TrialCosts):
     @classmethod
     def of(cls, method: CostedMethod) -> Self:
         """Return the costs by the argument ``cost`` of a method."""
-        switching = method.cost if isinstance(method.cost, SwitchingCost) else None
-        base = method.cost if switching is None else switching.base
-        if isinstance(base, str):
-            return cls(method, metric=base, switching=switching)
-        return cls(method, cast(Declared, base), switching=switching)
+        cost, setup, switching = method.cost, 0.0, None
+        if isinstance(cost, BatchCost):
+            cost, setup = cost.per_trial, cost.setup
+        if isinstance(cost, SwitchingCost):
+            cost, switching = cost.base, cost
+        if isinstance(cost, str):
+            return cls(method, metric=cost, switching=switching, setup=setup)
+        return cls(method, cast(Declared, cost), switching=switching, setup=setup)
 
     def model(self, problem: Problem) -> CostModel | None:
         """Return the declared cost of trials, or a model that is fitted to reported costs.
@@ -175,7 +179,14 @@ def check_reported_costs(method: CostedMethod, problem: Problem) -> None:
 
 
 def _checked_cost(cost: Any, name: str) -> CostArgument:
+    if isinstance(cost, BatchCost):
+        return BatchCost(cost.setup, _checked_cost(cost.per_trial, "per_trial"))
     if isinstance(cost, SwitchingCost):
+        if isinstance(cost.base, BatchCost):
+            raise InputError(
+                f"base={cost.base!r}: expected the cost of a trial. A BatchCost takes the "
+                "switching cost as its per_trial."
+            )
         return SwitchingCost(cost.changes, _checked_cost(cost.base, "base"))
     if isinstance(cost, Cost):
         return named_cost(cost)

@@ -353,7 +353,8 @@ def switching_cost_of(session: Session, trial: BaseTrial, cost: float | None = N
         trial: The trial.
         cost: Cost that is about to be reported, which implies that the trial ran.
     """
-    if session.method.trial_costs.switching is None:
+    costs = session.method.trial_costs
+    if costs.switching is None and not costs.setup:
         return 0.0
     trials = past_trials(session.experiment, session.method)
     before = [other for other in trials if other.index < trial.index]

@@ -54,7 +54,8 @@ class Spending:
         - ``reported_cost``: NaN if none was reported
         - ``charged``: the amount that counts
         - ``lost``: part of it for failed attempts of a runner that were followed by another
-        - ``switching_cost``: part of it for setting other values than the trial before
+        - ``switching_cost``: part of it for setting other values than the trial before, and for
+          the set-up of a batch
         - ``initial``: True in the initial design
         - ``skipped``: True if completed without a measurement, where the method allows it
         """
@@ -69,7 +70,7 @@ class Spending:
 
     @property
     def switching_costs(self) -> float:
-        """Part of ``spent`` for setting other values than the trial before."""
+        """Part of ``spent`` for setting other values than the trial before, and for set-ups."""
         return math.fsum(entry.switching_cost for entry in self.entries)
 
     def __str__(self) -> str:

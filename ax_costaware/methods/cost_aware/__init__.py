@@ -13,7 +13,7 @@ finds lambda, ``rules`` has the stopping rules and the decay on plain numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -22,10 +22,12 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 from ax_costaware.argument_checks import (
     boolean,
     check_fields,
+    distinct,
     instance_of,
     nonempty_string,
     one_of,
     optional,
+    sequence_of,
     share,
 )
 from ax_costaware.core.model import ARGUMENT, GivenModel, ModelOptions
@@ -33,6 +35,7 @@ from ax_costaware.core.problem import Best, Decision, Problem, Stop
 from ax_costaware.core.traits import Traits
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.cost_aware.assessment import assess
+from ax_costaware.methods.cost_aware.plates import Plan, decide_in_batch
 from ax_costaware.methods.cost_aware.repeats import (
     check_repeats,
     distinct,
@@ -122,6 +125,16 @@ class CostAware(PricedMethod):
     """Kernel of the objective's model, if that is fitted: ``"matern"`` (``MaternGP``), or
     ``"squared_exponential"``, which is Ax's default."""
 
+    shared: Sequence[str] = ()
+    """Parameters that all trials of a batch set to the same value, such as the temperature of one
+    oven. The trials of one request are a batch: ``client.get_next_trials(max_trials=8)``. The value
+    is chosen for what the trials of the batch are worth together, and is free between batches."""
+
+    fill: bool = False
+    """Return as many trials as are asked for, as far as the budget pays for them. False: with a
+    ``BatchCost`` a batch has the trials that are worth their cost, and a batch ends before a trial
+    that repeats one of it."""
+
     repeats: str | None = None
     """Integer parameter that counts the repeats of a trial, such as ``"folds"``. A trial reports
     the mean of its repeats: the objective does not depend on their number ``n``, the noise variance
@@ -138,6 +151,8 @@ class CostAware(PricedMethod):
         check_fields(
             self,
             initialize_with_center=boolean,
+            fill=boolean,
+            shared=_names,
             repeats=optional(nonempty_string),
             confirm=optional(share),
         )
@@ -163,6 +178,8 @@ class CostAware(PricedMethod):
             label="CostAware",
             repeats=name,
             may_repeat=may_repeat,
+            shared=tuple(self.shared),
+            fills_batches=self.fill,
             refuses_objectives=None,
             refuses_hierarchy=None,
         )
@@ -210,6 +227,13 @@ class CostAware(PricedMethod):
         """Refuse parameters that cannot count repeats, and settings for other objectives."""
         if self.repeats is not None:
             check_repeats(self.repeats, problem)
+        for name in self.shared:
+            one_of(name, "shared", problem.space.columns)
+            if name in problem.space.conditions:
+                raise InputError(
+                    f"shared has {name!r}, which not every trial has: expected a parameter that is "
+                    "always active."
+                )
         super().check(problem)
         check_several(self, problem)
 
@@ -246,9 +270,20 @@ class CostAware(PricedMethod):
 
     def decide(self, problem: Problem) -> Decision | Stop:
         """Return the affordable trial of the largest acquisition value, or the reason to stop."""
+        return decide_in_batch(self, problem, self._next)
+
+    def _next(self, problem: Problem, plan: Plan | None) -> Decision | Stop:
+        """Return the next trial of a batch, whose plan is known for its first trial."""
         if has_several(self, problem):
             return decide_on_front(self, problem)
-        return assess(self, problem, self.stop_rule).decision_or_stop
+        assessment = assess(self, problem, self.stop_rule)
+        decision, compared = assessment.decision, assessment.index_and_price
+        if decision is not None and assessment.stop and compared is not None:
+            # The rule judges a trial, but the batch is worth its cost, or has to be filled.
+            joins = self.fill and problem.earlier_in_batch
+            if joins or (plan is not None and plan.is_worth(compared[1])):
+                return decision
+        return assessment.decision_or_stop
 
     def recommend(self, problem: Problem) -> list[Best]:
         """Return distinct inputs, best first: with several objectives the front.
@@ -279,6 +314,11 @@ class CostAware(PricedMethod):
                 f"{given[0]} is a column of candidates: expected a table of the other parameters, "
                 "since every one of its rows may be repeated."
             )
+        if self.repeats is not None and self.repeats in self.shared:
+            raise InputError(
+                f"{given[0]} is in shared={self.shared!r}: expected other parameters, since each "
+                "trial has its own number of repeats."
+            )
         if self.repeats is not None and self.kernel != "matern":
             raise InputError(
                 f"{given[0]} with kernel={self.kernel!r}: the model of trials with repeats has a "
@@ -296,6 +336,14 @@ class CostAware(PricedMethod):
                 "at which cost is exchanged for the objective, as in "
                 f"{type(self.stop).__name__}(lmbda=...)."
             )
+
+
+def _names(names: Any, name: str) -> tuple[str, ...]:
+    """Return distinct names of parameters as a tuple."""
+    expected = "a sequence of names of parameters, such as ['temperature']"
+    found = sequence_of(names, name, expected)
+    distinct([nonempty_string(each, name, expected) for each in found], name, expected)
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)

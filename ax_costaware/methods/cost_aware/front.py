@@ -220,7 +220,7 @@ class Front:
         That is if ``acquisition`` is ``"log_nei_per_cost"``, all models are exact Gaussian
         processes, and the caller fixes no parameter, since no trial was evaluated there.
         """
-        is_wanted = self.method.acquisition == "log_nei_per_cost" and not self.problem.held
+        is_wanted = self.method.acquisition == "log_nei_per_cost" and not self.problem.fixed
         return is_wanted and all(map(has_factor, self.learned))
 
     @cached_property
@@ -252,7 +252,7 @@ class Front:
             ModelList(*models),
             self.ref_point,
             X if len(X) else problem.evaluated,
-            self.search.cost,
+            self.search.compared_cost,
             exponent=cost_exponent(self.method, self.search.budget_state),
             is_feasible=may_be_best if len(X) else torch.zeros(len(problem.evaluated)).bool(),
             num_samples=_NUM_SAMPLES if is_noisy else None,

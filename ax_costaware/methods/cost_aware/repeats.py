@@ -176,7 +176,7 @@ def maximize_knowledge_per_cost(
     acquisition = LogKnowledgeGradientPerCost(
         model if pending is None else fantasized(model, pending),
         X,
-        search.cost,
+        search.compared_cost,
         is_feasible=may_be_best if bool(may_be_best.any()) else None,
         log_weight=search.log_weight,
     )

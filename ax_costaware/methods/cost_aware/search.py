@@ -31,10 +31,11 @@ from ax_costaware.acquisition.optimize import Optimum
 from ax_costaware.acquisition.pointwise import LogTail
 from ax_costaware.acquisition.target_fidelity import at_target
 from ax_costaware.core.account import BudgetState
+from ax_costaware.core.batches import batch_size, setup_cost
 from ax_costaware.core.failures import failures_as_constraint, success_weight
 from ax_costaware.core.optimize import possible
 from ax_costaware.core.problem import Problem
-from ax_costaware.core.switching import kept_settings
+from ax_costaware.core.switching import kept_settings, next_cost
 from ax_costaware.costs import CostFunction, log_cost_function
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.priced import PricedMethod
@@ -105,6 +106,13 @@ class Search(Generic[Priced]):
 
     target: Mapping[int, float] = field(default_factory=dict)
     """Columns of the fidelities, with their target values."""
+
+    @cached_property
+    def compared_cost(self) -> CostFunction:
+        """Cost by which trials are compared: the trials of a batch share its set-up."""
+        if not setup_cost(self.problem, self.method) or batch_size(self.problem) == 1:
+            return self.cost
+        return next_cost(self.method, self.problem, shares_setup=True)
 
     @property
     def unaffordable_reason(self) -> str:
@@ -205,7 +213,7 @@ class Search(Generic[Priced]):
         problem = self.problem
         return PandoraBoxGittinsIndex(
             problem.model,
-            self.cost,
+            self.compared_cost,
             price / problem.scale.unit,
             X_pending=problem.X_pending,
             log_weight=log_weight,
@@ -233,7 +241,7 @@ class Search(Generic[Priced]):
         """
         problem = self.problem
         repeats = self.method.lmbda is not None and problem.is_exhausted
-        uses_mean = problem.held or repeats or not has_factor(problem.model)
+        uses_mean = problem.fixed_columns or repeats or not has_factor(problem.model)
         uses_mean = uses_mean or not any(self._observed_deployable + self._pending_deployable)
         is_noisy = not uses_mean and has_found_noise(problem.model)
         if not is_noisy:
@@ -289,7 +297,7 @@ class Search(Generic[Priced]):
         return LogNoisyExpectedImprovementPerCost(
             self.problem.model,
             X,
-            self.cost,
+            self.compared_cost,
             is_feasible=may_be_best,
             log_weight=self.log_weight,
         )
@@ -306,7 +314,7 @@ class Search(Generic[Priced]):
         return LogExpectedImprovementPerCost(
             model,
             best_f,
-            self.cost,
+            self.compared_cost,
             exponent,
             X_pending=pending,
             log_weight=self.log_weight,
@@ -323,7 +331,7 @@ class Search(Generic[Priced]):
             points = torch.cat([points, problem.X_pending])
         violated = points if len(points) else None
         feasibility = Feasibility.of(self._constraints, FunctionalPosterior.of, violated)
-        return NegativeLogCost(problem.model, self.cost, feasibility.log_probability)
+        return NegativeLogCost(problem.model, self.compared_cost, feasibility.log_probability)
 
     @cached_property
     def _observed_deployable(self) -> list[bool]:
@@ -378,8 +386,8 @@ class Search(Generic[Priced]):
     def _deployed(self, X: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return points as they would be deployed, and their probability of being feasible."""
         problem = self.problem
-        X = at_target(X, {**problem.held, **self.target})
-        if problem.held:
+        X = at_target(X, {**problem.fixed_columns, **self.target})
+        if problem.fixed_columns:
             X = problem.space.complete(X)
         return X, None if problem.feasibility is None else problem.feasibility.probability(X)
 
