@@ -523,6 +523,14 @@ class MethodContract:
         """
         together, single = (Client.load_from_json_file(run.stored["json"]) for _ in range(2))
         batch = together.get_next_trials(max_trials=2)
+        shared, setup = self.method.traits.shared, self.method.trial_costs.setup
+        if shared or setup:  # the first trial depends on how many follow
+            for name in shared:
+                assert len({arm[name] for arm in batch.values()}) == 1
+            first, *others = spending(together).entries[-len(batch) :]
+            assert first.switching_cost >= setup
+            assert all(entry.switching_cost < setup for entry in others)
+            return
         for index in batch:
             assert self._ask(single) == index
         alone, found = (

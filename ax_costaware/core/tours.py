@@ -129,16 +129,18 @@ def in_cheapest_order(
     settings = [settings_of(trial, method) for trial in trials]
     before = settings_before(replace(problem, pending=()), method)
 
-    def cost(start: Row | None, place: int) -> float:
-        found, record = switching.between(start, settings[place]), records[place]
+    def cost(start: Row | None, place: int, setup: float = 0.0) -> float:
+        found, record = switching.between(start, settings[place]) + setup, records[place]
         if most is None or record["expected_cost"] is None:
             return found
         total = record["expected_cost"] - record["switching_cost"] + found
         return found if total <= most * (1 + ROUNDING) else math.inf
 
     places = range(len(trials))
+    setup = method.trial_costs.setup
     order = cheapest_order(
-        [cost(before, j) for j in places], [[cost(start, j) for j in places] for start in settings]
+        [cost(before, j, setup) for j in places],
+        [[cost(start, j) for j in places] for start in settings],
     )
     if order == [*places]:
         return given

@@ -168,3 +168,15 @@ class TestFidelityRepeats(TestFidelity):
     def repeats(self, inputs: Mapping[str, Any]) -> list[float]:
         noise = (math.cos(99 * self.outcome(inputs) + 3 * i) for i in range(int(inputs["folds"])))
         return [self.outcome(inputs) + 0.25 * one for one in noise]
+
+
+class TestSharedBatches(Contract):
+    def strategy(self, unit: float = 1.0) -> Any:
+        each = ac.AffineCost({"x2": unit}, fixed=0.5 * unit)
+        return ac.cost_aware_strategy(
+            ac.BatchCost(0.5 * unit, each),
+            budget=40 * unit,
+            initial_trials=3,
+            shared=["x1"],
+            **FEW,
+        )

@@ -45,7 +45,7 @@ from ax_costaware.space.parameters import Range, Row, Value
 if TYPE_CHECKING:
     from ax_costaware.methods.cost_aware import CostAware
 
-_NUM_SAMPLES = 128
+_NUM_SAMPLES = 512
 """Joint samples of the posterior."""
 
 _NUM_BASELINE = 32
