@@ -54,7 +54,7 @@ from ax_costaware.methods.continuations import (
 )
 from ax_costaware.methods.cost_aware.repeats import (
     check_repeats,
-    distinct,
+    distinct_inputs,
     evaluated_again,
     few_repeats,
     pooled_text,
@@ -257,7 +257,7 @@ class MultiFidelity(PricedMethod):
 
     def recommend(self, problem: Problem) -> list[Best]:
         """Return distinct inputs at the target, best first, whatever their repeats."""
-        return distinct(self.repeats, super().recommend(problem))
+        return distinct_inputs(self.repeats, super().recommend(problem))
 
     def decide(self, problem: Problem) -> Decision | Stop:
         """Return the trial of the largest knowledge gradient per cost, or the reason to stop.
@@ -274,9 +274,8 @@ class MultiFidelity(PricedMethod):
             earlier = resumable(problem, name)
             search_cost = ResumedCost(cost, problem.space, name, SEARCH_COST_SHARE)
             cost = ResumedCost(cost, problem.space, name, MIN_COST_SHARE)
-        cost, search_cost = (
-            next_cost(self, problem, each, resumable=earlier) for each in (cost, search_cost)
-        )
+        cost = next_cost(self, problem, cost, resumable=earlier)
+        search_cost = next_cost(self, problem, search_cost, resumable=earlier, shares_setup=True)
         extra = evaluated_again(self.repeats, problem, self.target)
         if self.resumes:
             extra = tuple(continuations(self, problem))

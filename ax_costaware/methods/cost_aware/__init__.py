@@ -38,7 +38,7 @@ from ax_costaware.methods.cost_aware.assessment import assess
 from ax_costaware.methods.cost_aware.plates import Plan, decide_in_batch
 from ax_costaware.methods.cost_aware.repeats import (
     check_repeats,
-    distinct,
+    distinct_inputs,
     few_repeats,
     repeats_key,
     repeats_options,
@@ -292,7 +292,7 @@ class CostAware(PricedMethod):
         """
         if has_several(self, problem):
             return recommend_front(self, problem)
-        return distinct(self.repeats, super().recommend(problem))
+        return distinct_inputs(self.repeats, super().recommend(problem))
 
     def _check_repeats(self) -> None:
         """Refuse settings that do not go with repeats or a confirmation."""

@@ -121,7 +121,7 @@ def few_repeats(name: str, problem: Problem, row: Row) -> list[Row]:
     return [{**row, name: count if given is None else given} for count in counts]
 
 
-def distinct(name: str | None, found: list[Best]) -> list[Best]:
+def distinct_inputs(name: str | None, found: list[Best]) -> list[Best]:
     """Return recommendations that differ in more than their number of repeats."""
     inputs = [{**best.parameters, str(name): None} for best in found]
     return [best for i, best in enumerate(found) if inputs[i] not in inputs[:i]]

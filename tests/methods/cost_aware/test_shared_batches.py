@@ -17,7 +17,7 @@ import ax_costaware as ac
 from ax_costaware.core import Objective, Outcome, Simulation, Stop
 from ax_costaware.costs import AffineCost, BatchCost, SwitchingCost
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods import CostAware
+from ax_costaware.methods import CostAware, MultiFidelity
 from ax_costaware.methods.cost_aware.plates import Plates
 from ax_costaware.space import Choice, Range, Space
 from tests.ax.gittins_toy import arm_of, make_client, objective
@@ -208,3 +208,20 @@ def test_arguments_that_are_refused() -> None:
     client = make_client(cost=BatchCost(5.0, 1.0), budget=5.5, initial_trials=1)
     with pytest.raises(UserInputError, match=r"budget=5\.5"):
         client.get_next_trials(max_trials=2)
+
+
+def test_a_set_up_of_fidelities() -> None:
+    """It is charged once for each batch."""
+    each = AffineCost({"epochs": 0.5}, fixed=0.5)
+    method = MultiFidelity(BatchCost(3.0, each), target={"epochs": 8}, budget=60, **FEW)
+    simulation = Simulation(
+        method, Space.of([Range("heat", 0.0, 1.0), Range("epochs", 1, 8, True)])
+    )
+    for _ in range(2):
+        batch = simulation.ask_batch(3)
+        assert not isinstance(batch, Stop)
+        started = [(decision, simulation.start(decision).index) for decision in batch]
+        for decision, index in started:
+            row = decision.parameters
+            simulation.tell(decision, Outcome(value({"heat": row["heat"], "a": 0.3})), index)
+    assert [entry.switching_cost for entry in simulation.ledger] == [3.0, 0, 0, 3.0, 0, 0]
