@@ -24,7 +24,7 @@ from ax_costaware.core.problem import Problem, SpaceExhausted
 from ax_costaware.exceptions import InputError
 from ax_costaware.space.discrete import read
 from ax_costaware.space.finite_spaces import all_points, is_untried, untried
-from ax_costaware.space.parameters import Value
+from ax_costaware.space.parameters import Choice, FreeParameter, Value
 from ax_costaware.space.space import Space
 
 OPTIMIZER = {"num_restarts": 20, "raw_samples": 1024}
@@ -85,7 +85,7 @@ def needs_own_search(problem: Problem) -> bool:
     BoTorch's optimizer does not handle well
 
     - finite spaces, where it relaxes choices and integers although costs have no gradient there;
-    - one-hot choices and tables of candidates, whose columns have to change together;
+    - one-hot or described choices and tables of candidates, whose columns change together;
     - constraints on integers and choices, which seldom allow a change of one of them alone;
     - equality constraints, which are satisfied by elimination here;
     - nonlinear constraints, for which it needs feasible starts;
@@ -98,12 +98,19 @@ def needs_own_search(problem: Problem) -> bool:
         or space.listed is not None
         or bool(space.at_most)
         or not space.smooth
-        or bool(space.blocks)
+        or any(_is_coded(column.parameter) for column in space.columns.values())
         or bool(read(space.discrete, space.inequality_constraints))
         or space.elimination is not None
         or bool(space.nonlinear or space.conditions)
         or is_out_of_scale(space)
     )
+
+
+def _is_coded(parameter: FreeParameter) -> bool:
+    """True for a choice that is no number in the model, but one-hot or its descriptors."""
+    if not isinstance(parameter, Choice):
+        return False
+    return parameter.is_one_hot or parameter.descriptors is not None
 
 
 def is_out_of_scale(space: Space) -> bool:

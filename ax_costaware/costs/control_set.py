@@ -21,6 +21,7 @@ from ax_costaware.argument_checks import (
     set_fields,
 )
 from ax_costaware.costs.cost import Cost
+from ax_costaware.costs.switching_cost import SwitchingCost
 from ax_costaware.exceptions import InputError
 
 _EXPECTED_PARAMETERS = "a list of one or more distinct parameter names"
@@ -120,6 +121,11 @@ class ControlSet:
 
 def _checked_cost(cost: Any, controlled: Sequence[str]) -> float | Cost:
     """Return a declared cost, which may depend on controlled parameters only."""
+    if isinstance(cost, SwitchingCost):
+        raise InputError(
+            f"cost={cost!r}: expected the cost of this control set alone. The next trial may be of "
+            "another one, so switching costs are the argument switching_cost of the method."
+        )
     if not isinstance(cost, Cost):
         return positive_number(cost, "cost", _EXPECTED_COST)
     if others := [key for key in cost.parameters if key not in controlled]:

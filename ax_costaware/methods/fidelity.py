@@ -53,6 +53,7 @@ from ax_costaware.methods.continuations import (
     resumable,
 )
 from ax_costaware.methods.cost_aware.repeats import (
+    check_candidates,
     check_repeats,
     distinct_inputs,
     evaluated_again,
@@ -65,7 +66,6 @@ from ax_costaware.methods.cost_aware.rules import ImprovementPerCostStop
 from ax_costaware.methods.cost_aware.search import Search, ignoring_line_search_failures
 from ax_costaware.methods.priced import PricedCosts, PricedMethod, StandardizedPrice
 from ax_costaware.models import FidelityGP, FunctionalPosterior
-from ax_costaware.space.nonlinear import NonlinearConstraint
 from ax_costaware.space.parameters import Fixed, Row, Value, takes
 from ax_costaware.space.space import Space
 
@@ -129,6 +129,7 @@ class MultiFidelity(PricedMethod):
                 "what is deployed does not depend on them."
             )
         super().__post_init__()
+        check_candidates(self.repeats, self.candidates)
 
     @property
     def traits(self) -> Traits:
@@ -175,9 +176,7 @@ class MultiFidelity(PricedMethod):
                 raise InputError(f"{shown} has one value only: expected a range or a choice.")
             if not takes(parameter, value):
                 raise InputError(f"{shown} is {value!r}: expected a value of {parameter}.")
-            read = {n for weights, _ in (*space.sums, *space.equalities) for n in weights}
-            read.update(*(c.names for c in space.nonlinear if isinstance(c, NonlinearConstraint)))
-            if name in read:
+            if name in space.constrained:
                 raise InputError(
                     f"{shown} is in a parameter constraint, which inputs that are tried elsewhere "
                     "need not meet at the target: expected constraints on other parameters."

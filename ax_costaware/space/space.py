@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice, product
+from itertools import chain, islice, product
 
 import torch
 from botorch.optim.parameter_constraints import evaluate_feasibility
@@ -361,6 +361,13 @@ class Space:
     def _listed_at(self, fixed: Mapping[int, float]) -> Listed | None:
         """Return the rows of the table with given values of columns; None without a table."""
         return None if self.listed is None else self.listed.at(fixed, _SAME_VALUE * self._widths)
+
+    @cached_property
+    def constrained(self) -> set[str]:
+        """Names of the parameters in constraints; those that a function reads are unknown."""
+        linear = (weights for weights, _ in (*self.sums, *self.equalities))
+        nonlinear = (each.names for each in self.nonlinear if isinstance(each, NonlinearConstraint))
+        return {*chain(*linear, *nonlinear, *(rule.parts for rule in self.at_most))}
 
     @property
     def constraints(self) -> list[object]:

@@ -16,6 +16,7 @@ from ax_costaware.costs import (
     ConstantCost,
     ControlSet,
     ProductCost,
+    SwitchingCost,
     TableCost,
     check_control_sets,
 )
@@ -79,6 +80,7 @@ BY_SPEED = (
     [
         ("parameters", [{"parameters": value} for value in LISTS]),
         ("cost", [{"cost": value} for value in (0, -1.0, NAN, INF, True, "1", [1.0], 10**400)]),
+        ("argument switching_cost", [{"cost": SwitchingCost({"x": 1.0})}]),
         (r"cost=.* reads \['speed'\]", [{"cost": value} for value in BY_SPEED]),
         (r"cost=.* reads \[0\]", [{"cost": AffineCost({0: 1.0})}]),
         ("fixed_cost", [{"fixed_cost": value} for value in (-1.0, NAN, INF, True, "1", None)]),

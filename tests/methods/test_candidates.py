@@ -142,6 +142,24 @@ def test_descriptors_predict_an_untried_value() -> None:
     assert float(mean[1]) > 5.5 > 1.0 > float(mean[0])
 
 
+@pytest.mark.parametrize("more", [{}, {"weight": [3.0, 1.0, 2.0, 2.5]}])
+def test_described_choices_are_searched_beside_real_parameters(more: dict[str, Any]) -> None:
+    space = Space.of([Choice("k", tuple("abcd")), Range("u", 0.0, 1.0)])
+    sizes = Descriptors("k", {"k": list("abcd"), "size": [0.0, 1.0, 3.0, 5.0], **more})
+    method = CostAware(1.0, descriptors=[sizes], initial_trials=3)
+    trials = [
+        PastTrial(i, {"k": k, "u": u}, status="COMPLETED", outcome=u - i % 2, is_observed=True)
+        for i, (k, u) in enumerate(zip("abca", (0.3, 0.5, 0.8, 0.6), strict=True))
+    ]
+    problem = Simulation(method, space, hyperparameters=GIVEN, trials=trials).problem()
+    acquisition = LogExpectedImprovementPerCost(problem.model, 0.5, 1.0)
+    found = problem.maximize(acquisition, {"num_restarts": 4, "raw_samples": 64})
+    grid = problem.space.encode([{"k": k, "u": i / 100} for k in "abcd" for i in range(101)])
+    assert found.value >= float(acquisition(grid.unsqueeze(-2)).max()) - 1e-3
+    (row,) = problem.space.decode(found.point.unsqueeze(0))
+    assert torch.equal(problem.space.encode([row])[0], found.point)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

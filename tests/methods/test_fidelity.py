@@ -16,7 +16,7 @@ from ax_costaware.core.simulation import Outcome
 from ax_costaware.costs.cost import AffineCost, TableCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import MultiFidelity, StandardizedPrice
-from ax_costaware.space import Choice, Fixed, Range, Space
+from ax_costaware.space import Candidates, Choice, Fixed, Range, Space
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -257,6 +257,7 @@ def test_repeats_are_chosen_with_the_fidelity() -> None:
     [
         ({"repeats": "epochs"}, "repeats have no target"),
         ({"repeats": "folds", "resumes": True}, "other checkpoints"),
+        ({"repeats": "n", "candidates": Candidates({"x": [0, 1], "n": [1, 2]})}, "a column of"),
     ],
 )
 def test_repeats_that_are_no_repeats_are_refused(settings: dict[str, Any], message: str) -> None:

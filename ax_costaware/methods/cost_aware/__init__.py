@@ -37,6 +37,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods.cost_aware.assessment import assess
 from ax_costaware.methods.cost_aware.plates import Plan, decide_in_batch
 from ax_costaware.methods.cost_aware.repeats import (
+    check_candidates,
     check_repeats,
     distinct_inputs,
     few_repeats,
@@ -309,11 +310,7 @@ class CostAware(PricedMethod):
                 f"{given[0]} with stop={self.stop!r}: expected ImprovementPerCostStop, since the "
                 "Gittins index assumes that a trial shows its value without noise."
             )
-        if self.candidates is not None and self.repeats in self.candidates.names:
-            raise InputError(
-                f"{given[0]} is a column of candidates: expected a table of the other parameters, "
-                "since every one of its rows may be repeated."
-            )
+        check_candidates(self.repeats, self.candidates)
         if self.repeats is not None and self.repeats in self.shared:
             raise InputError(
                 f"{given[0]} is in shared={self.shared!r}: expected other parameters, since each "

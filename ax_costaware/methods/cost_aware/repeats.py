@@ -26,6 +26,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods.cost_aware.search import Search, ignoring_line_search_failures
 from ax_costaware.models.fantasies import fantasized
 from ax_costaware.models.noise_variance import NoiseVariance
+from ax_costaware.space.candidates import Candidates
 from ax_costaware.space.parameters import Range, Row, Value
 
 if TYPE_CHECKING:
@@ -41,6 +42,19 @@ _LEAST_GAIN = 0.01
 """Gain of a confirmation, in standard deviations of the best inputs, that is worth its cost."""
 
 
+def check_candidates(name: str | None, candidates: Candidates | None) -> None:
+    """Refuse a table that has the parameter that counts repeats.
+
+    Raises:
+        InputError: With the parameter.
+    """
+    if candidates is not None and name in candidates.names:
+        raise InputError(
+            f"repeats={name!r} is a column of candidates: expected a table of the other "
+            "parameters, since every one of its rows may be repeated."
+        )
+
+
 def check_repeats(name: str, problem: Problem, others: Container[str] = ()) -> None:
     """Refuse a parameter that cannot count repeats.
 
@@ -50,8 +64,8 @@ def check_repeats(name: str, problem: Problem, others: Container[str] = ()) -> N
         others: Names of fidelities, which are no inputs either.
 
     Raises:
-        InputError: Unless it is an integer range from 1 or more, on no scale, in no constraint, and
-            not the only parameter.
+        InputError: Unless it is an integer range from 1 or more, on no scale, in no constraint,
+            active in every trial, and not the only parameter.
     """
     space, shown = problem.space, f"repeats={name!r}"
     parameter = space.parameters.get(name)
@@ -68,8 +82,13 @@ def check_repeats(name: str, problem: Problem, others: Container[str] = ()) -> N
             f"{shown} is {parameter}: expected a range of whole numbers from 1 or more, not on a "
             "log scale."
         )
-    if any(name in weights for weights, _ in (*space.sums, *space.equalities)):
+    if name in space.constrained:
         raise InputError(f"{shown} is in a parameter constraint: expected constraints on others.")
+    if name in space.conditions:
+        raise InputError(
+            f"{shown} is active with {space.conditions[name]} only: expected a parameter of every "
+            "trial."
+        )
     if all(other == name or other in others for other in space.columns):
         raise InputError(f"{shown} is the only parameter: expected others to choose, too.")
 

@@ -12,10 +12,10 @@ from ax_costaware.core import Decision, Simulation, Stop
 from ax_costaware.core.simulation import Outcome
 from ax_costaware.costs import AffineCost
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods import CostAware
+from ax_costaware.methods import CostAware, MultiFidelity
 from ax_costaware.methods.cost_aware.rules import GittinsStop
-from ax_costaware.space import Choice, Range, Space
-from ax_costaware.space.candidates import Candidates
+from ax_costaware.space import AtMost, Candidates, Choice, NonlinearConstraint, Range, Space
+from ax_costaware.space.hierarchy import Condition
 
 FOLDS = Range("folds", 1, 10, is_integer=True)
 SPACE = Space.of([Range("x", 0, 1), FOLDS])
@@ -149,12 +149,33 @@ def test_other_parameters_are_refused(parameter: Range | Choice, message: str) -
         Simulation(replace(METHOD, cost=1.0), Space.of([Range("x", 0, 1), parameter]))
 
 
-def test_constrained_and_only_parameters_are_refused() -> None:
+CONSTRAINED: dict[str, dict[str, Any]] = {
+    "nonlinear": {"input_constraints": [NonlinearConstraint("x * folds <= 4")]},
+    "at_most": {"at_most": [AtMost(1, {"x": 0, "folds": 1})]},
+}
+
+
+@pytest.mark.parametrize("settings", CONSTRAINED.values(), ids=CONSTRAINED)
+def test_parameters_of_other_constraints_are_refused(settings: dict[str, Any]) -> None:
+    space = Space.of([Range("x", 0, 1), FOLDS, Range("epochs", 1, 9)])
+    fidelity = MultiFidelity(cost=1.0, target={"epochs": 9}, repeats="folds")
+    for method in (METHOD, fidelity):
+        with pytest.raises(InputError, match="repeats='folds' is in a parameter constraint"):
+            Simulation(replace(method, cost=1.0, **settings), space)
+    with pytest.raises(InputError, match=r"'folds' is in a parameter constraint"):
+        Simulation(replace(fidelity, repeats=None, target={"folds": 1}, **settings), space)
+
+
+def test_constrained_conditional_and_only_parameters_are_refused() -> None:
+    method, x = replace(METHOD, cost=1.0), Range("x", 0, 1)
     sums = [({"x": 1.0, "folds": 0.1}, 1.0)]
     with pytest.raises(InputError, match="parameter constraint"):
-        Simulation(replace(METHOD, cost=1.0), Space.of([Range("x", 0, 1), FOLDS], sums))
+        Simulation(method, Space.of([x, FOLDS], sums))
+    kind, conditions = Choice("kind", ("a", "b")), {"folds": Condition("kind", ("a",))}
+    with pytest.raises(InputError, match="active with kind='a' only"):
+        Simulation(method, Space.of([x, FOLDS, kind], conditions=conditions))
     with pytest.raises(InputError, match="only parameter"):
-        Simulation(replace(METHOD, cost=1.0), Space.of([FOLDS]))
+        Simulation(method, Space.of([FOLDS]))
 
 
 @pytest.mark.parametrize(
