@@ -14,6 +14,7 @@ from ax_costaware.ax_bridge.stored_expressions import check_json_file
 from ax_costaware.ax_bridge.strategy import strategy_of
 from ax_costaware.core import FixedHyperparameters
 from ax_costaware.costs.batch_cost import BatchCost
+from ax_costaware.costs.budget import Budget
 from ax_costaware.costs.control_set import ControlSet
 from ax_costaware.costs.cost import AffineCost, ConstantCost, ProductCost, TableCost
 from ax_costaware.costs.switching_cost import LinearSwitch, SwitchingCost, TableSwitch
@@ -99,6 +100,7 @@ __all__ = [
     "AtMost",
     "BatchCost",
     "BernoulliRule",
+    "Budget",
     "BudgetExhausted",
     "Candidates",
     "CompactDomainBeta",

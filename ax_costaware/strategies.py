@@ -6,7 +6,7 @@ A factory takes the fields of its method as arguments, with their texts, and tho
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
@@ -29,6 +29,7 @@ from ax_costaware.methods import (
     TreeSearch,
 )
 from ax_costaware.methods.cost_aware.search import GITTINS
+from ax_costaware.methods.costed import CostArgument
 from ax_costaware.methods.resolution_tree import LEVEL
 
 
@@ -48,6 +49,10 @@ class _CostAwareArguments(SurrogateOptions, CostAware):
     probability of being feasible. Until a trial is feasible, the one with the largest probability
     of feasibility per cost is next.
     """
+
+    cost: CostArgument | Mapping[str, CostArgument] = field(kw_only=False)  # type: ignore[assignment]
+
+    budget: float | Mapping[str, float] | None = None  # type: ignore[assignment]
 
 
 cost_aware_strategy = strategy_factory(_CostAwareArguments)

@@ -268,6 +268,8 @@ class CostAwareNode(LimitedNode):
         """Return the reason why the node makes fewer trials at once than requested."""
         if self.method.budget is None:
             return f"The node {self.name!r} makes no more trials at once."
+        if self.method.trial_costs.further:
+            return "What remains of the budgets certainly pays for no more."
         return f"What remains of budget={self.method.budget:g} certainly pays for no more."
 
 

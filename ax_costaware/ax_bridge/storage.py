@@ -75,6 +75,7 @@ VALUE_OBJECTS: tuple[type, ...] = (
     methods.UnknownCosts,
     costs.AffineCost,
     costs.BatchCost,
+    costs.Budget,
     costs.LinearSwitch,
     costs.SwitchingCost,
     costs.ConstantCost,

@@ -33,9 +33,9 @@ ask for it is charged like any other.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, final
 
 from ax_costaware.argument_checks import (
@@ -47,6 +47,7 @@ from ax_costaware.argument_checks import (
     positive_number_or_none,
 )
 from ax_costaware.core.batches import BATCH
+from ax_costaware.core.further_budgets import further_states
 from ax_costaware.core.history import PastTrial, blaming, check_inputs
 from ax_costaware.core.problem import Problem
 from ax_costaware.core.switching import switching_cost, switching_costs
@@ -295,6 +296,9 @@ class BudgetState:
     is_capped: bool = False
     """True if ``limit`` is ``max_trial_cost`` and not the remaining budget."""
 
+    further: Mapping[str, BudgetState] = field(default_factory=dict)
+    """States of further budgets, by the name of their unit."""
+
     def pays(self, cost: float | None) -> bool:
         """True if a cost can be paid. An unknown cost (None) is paid by any budget left."""
         if self.limit is None:
@@ -309,9 +313,12 @@ class BudgetState:
             return text
         return f"{text} of {self.spent + self.remaining:g}, which saves {max(self.remaining, 0):g}"
 
-    def record(self) -> dict[str, float | None]:
+    def record(self) -> dict[str, Any]:
         """Return the part that is stored with a decision."""
-        return {"spent": self.spent, "remaining": self.remaining}
+        found: dict[str, Any] = {"spent": self.spent, "remaining": self.remaining}
+        if self.further:
+            found["further"] = {unit: state.record() for unit, state in self.further.items()}
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -406,7 +413,10 @@ class Budgeted:
         most = None if self.max_trial_cost is None else self.max_trial_cost * (1 + ROUNDING)
         is_capped = most is not None and (limit is None or most < limit)
         limit = most if is_capped else limit
-        return BudgetState(entries, spent(entries) + total, left, before, limit, is_capped)
+        further = further_states(self, problem, initial)
+        if not all(state.pays(None) for state in further.values()):
+            limit, is_capped = 0.0, False
+        return BudgetState(entries, spent(entries) + total, left, before, limit, is_capped, further)
 
     @final
     def reservations(self, problem: Problem, initial: bool) -> list[float]:
@@ -436,6 +446,9 @@ class Budgeted:
         """
         if state.is_capped:
             return f"No trial is expected to cost at most max_trial_cost={self.max_trial_cost:g}."
+        for unit, other in self.trial_costs.further.items():
+            if not state.further[unit].pays(None):
+                return f"In {unit}: {other.exhausted(problem, state.further[unit], left)}"
         return (
             f"The budget is exhausted: {state.spent:g} of {self.budget:g} is spent (reservations "
             f"for unfinished trials included), and {left}."

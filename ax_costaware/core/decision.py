@@ -32,6 +32,7 @@ from ax_costaware.core.failures import (
     stop_of_failures,
     with_failures_as_median,
 )
+from ax_costaware.core.further_budgets import FURTHER_COSTS, further_costs
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.method import Method
 from ax_costaware.core.problem import Best, Decision, Pending, Problem, SpaceExhausted, Stop
@@ -281,6 +282,11 @@ def record_of(method: Method, problem: Problem, decision: Decision) -> dict[str,
         record["switching_cost"] = switching_cost(problem, method, decision.parameters, batch)
     if method.trial_costs.metric is not None:
         record = {"cost_metric": method.trial_costs.metric, **record}
+    if method.trial_costs.further:
+        costs = further_costs(method, problem, [decision.parameters])
+        record[FURTHER_COSTS] = {unit: cost for unit, (cost,) in costs.items()}
+        known = [f"{cost:.4g} {unit}" for unit, (cost,) in costs.items() if cost is not None]
+        record["why"] += f" It costs {', '.join(known)}, too." if known else ""
     if method.traits.may_skip:
         record["objective"] = problem.objective
     if "spent" not in decision.details:

@@ -22,10 +22,13 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from ax_costaware.core.batches import batch_size, setup_cost, setup_costs
+from ax_costaware.core.further_budgets import problem_in
 from ax_costaware.core.history import PastTrial
 from ax_costaware.costs.cost_model import (
     CostFunction,
+    CostModel,
     CostOfTrial,
+    ScarcestCost,
     TrialContext,
     WithSetupCost,
     WithSwitchingCost,
@@ -38,6 +41,9 @@ if TYPE_CHECKING:
     from ax_costaware.core.account import Budgeted
     from ax_costaware.core.problem import Problem
     from ax_costaware.costs import ControlSet
+
+_LEAST_LIMIT = 1e-300
+"""Lower bound of what is left of a budget, so that nothing is divided by zero."""
 
 _MAX_SUBSETS = 3
 """Number of parameters up to which every subset of them may be kept."""
@@ -178,8 +184,8 @@ def next_cost(
     costs: CostFunction | None = None,
     control_set: ControlSet | None = None,
     resumable: Tensor | None = None,
-    shares_setup: bool = False,
-) -> CostOfTrial:
+    is_compared: bool = False,
+) -> CostModel:
     """Return the total cost of the next trial as a function of points of the model's space.
 
     Args:
@@ -188,8 +194,9 @@ def next_cost(
         costs: Cost without switching costs; None for those of the method.
         control_set: Control set of the trial; None if it sets every parameter.
         resumable: ``k x d`` points of trials that it may resume; None for none.
-        shares_setup: True for the cost by which trials are compared, in which the trials of a batch
-            share its set-up; False for the cost that is charged.
+        is_compared: True for the cost by which trials are compared: the trials of a batch share its
+            set-up, and several costs are relative to what is left of their budgets. False for the
+            cost that has to be paid, relative to the limits of the budgets.
 
     Raises:
         InputError: If a reported cost cannot be learned from.
@@ -199,6 +206,15 @@ def next_cost(
     if method.trial_costs.switching is not None:
         base = WithSwitchingCost(base, method.trial_costs.switching, problem.space)
     if setup := setup_cost(problem, method):
-        base = WithSetupCost(base, setup / batch_size(problem) if shares_setup else setup)
+        base = WithSetupCost(base, setup / batch_size(problem) if is_compared else setup)
     previous = settings_before(problem, method)
-    return CostOfTrial(base, TrialContext(control_set, previous, resumable))
+    own = CostOfTrial(base, TrialContext(control_set, previous, resumable))
+    if not method.trial_costs.further:
+        return own
+    state, found, limits = method.budget_state(problem), list[CostFunction]([own]), []
+    for unit, other in method.trial_costs.further.items():
+        found.append(next_cost(other, problem_in(problem, unit, other)))
+    for each in (state, *state.further.values()):
+        limit = each.remaining if is_compared else each.limit
+        limits.append(max(limit or 0.0, _LEAST_LIMIT))
+    return ScarcestCost(tuple(found), tuple(limits))

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
 
 from ax_costaware.argument_checks import plain_value, positive_number
+from ax_costaware.core.further_budgets import problem_in
 from ax_costaware.core.history import PastTrial
 from ax_costaware.costs import SwitchingCost
 from ax_costaware.costs.cost_model import CostModel
@@ -47,6 +48,9 @@ class TrialCosts:
 
     switching: SwitchingCost | None = None
     """Switching costs, on top of all other costs; None without any."""
+
+    further: Mapping[str, Budgeted] = field(default_factory=dict)
+    """Methods with a further cost and its budget alone, by the name of the unit."""
 
     setup: float = 0.0
     """Cost of setting up a batch, on top of all other costs; zero without any."""
@@ -176,12 +180,15 @@ class TrialCosts:
             problem: Inputs of the decision.
             initial: True for the initial design, which may be free of charge.
         """
-        state = self.method.budget_state(problem, initial)
+        state, most = self.method.budget_state(problem, initial), NO_LIMIT
+        for unit, other in self.further.items():
+            at = problem_in(problem, unit, other)
+            most = min(most, other.trial_costs.num_payable(at, initial))
         if self.method.budget is None or state.limit is None:
-            return NO_LIMIT
+            return most
         largest = self.largest(problem)
         if not largest:
-            return NO_LIMIT
+            return most
         largest = min(largest, self.method.max_trial_cost or largest)
         left = (state.remaining or 0.0) - self.setup
-        return max(1, math.floor(left / largest + 1e-9))
+        return min(most, max(1, math.floor(left / largest + 1e-9)))

@@ -1,6 +1,7 @@
 """Costs of trials: value objects, the interface of declared and learned costs, and its wrappers."""
 
 from ax_costaware.costs.batch_cost import BatchCost
+from ax_costaware.costs.budget import Budget
 from ax_costaware.costs.control_set import ControlSet, check_control_sets
 from ax_costaware.costs.cost import (
     AffineCost,
@@ -28,6 +29,7 @@ __all__ = [
     "ANY_TRIAL",
     "AffineCost",
     "BatchCost",
+    "Budget",
     "ConstantCost",
     "ControlSet",
     "Cost",

@@ -8,8 +8,8 @@ may resume. A model ignores the parts that do not concern it.
 - Declared costs: ``DeclaredCost``.
 - Learned costs: ``ax_costaware.models.LogNormalCostModel``, with control sets one for each of them.
 - Wrappers: ``WithSwitchingCost`` adds the cost of changed settings, ``WithSetupCost`` that of a
-  batch, ``ResumedCost`` subtracts the cost that is already paid, and ``CostOfTrial`` binds the
-  context.
+  batch, ``ResumedCost`` subtracts the cost that is already paid, ``ScarcestCost`` compares the
+  units of several budgets, and ``CostOfTrial`` binds the context.
 """
 
 from __future__ import annotations
@@ -281,8 +281,37 @@ class ResumedCost:
         return torch.where(saved > 0, rest.log(), total)
 
 
+@dataclass(frozen=True, eq=False)
+class ScarcestCost:
+    """Cost in the unit of the budget that it uses up most, in the first one's unit.
+
+    That is ``limit_1 * max_k c_k(x) / limit_k`` for costs ``c_k`` with limits ``limit_k``. It is at
+    most ``limit_1`` if and only if no limit is exceeded.
+    """
+
+    costs: tuple[CostFunction, ...]
+    """The costs, each in its own unit."""
+
+    limits: tuple[float, ...]
+    """The amounts that they are compared with, > 0."""
+
+    def log_cost(self, X: Tensor, trial: TrialContext = ANY_TRIAL) -> Tensor:
+        """Return the log of the cost of trials at points ``... x d``, ``...``."""
+        each = [
+            log_cost_function(cost, trial)(X) - math.log(limit)
+            for cost, limit in zip(self.costs, self.limits, strict=True)
+        ]
+        return torch.stack(each).amax(dim=0) + math.log(self.limits[0])
+
+
+def own_cost(cost: CostFunction) -> CostFunction:
+    """Return the cost in the unit of the first budget."""
+    return cost.costs[0] if isinstance(cost, ScarcestCost) else cost
+
+
 def whole_cost(cost: CostFunction) -> CostFunction:
-    """Return the innermost cost of nested wrappers."""
+    """Return the innermost cost of nested wrappers, in the unit of the first budget."""
+    cost = own_cost(cost)
     while isinstance(cost, CostOfTrial | WithSwitchingCost | WithSetupCost | ResumedCost):
         cost = cost.base
     return cost

@@ -274,7 +274,7 @@ class MultiFidelity(PricedMethod):
             search_cost = ResumedCost(cost, problem.space, name, SEARCH_COST_SHARE)
             cost = ResumedCost(cost, problem.space, name, MIN_COST_SHARE)
         cost = next_cost(self, problem, cost, resumable=earlier)
-        search_cost = next_cost(self, problem, search_cost, resumable=earlier, shares_setup=True)
+        search_cost = next_cost(self, problem, search_cost, resumable=earlier, is_compared=True)
         extra = evaluated_again(self.repeats, problem, self.target)
         if self.resumes:
             extra = tuple(continuations(self, problem))

@@ -26,6 +26,7 @@ from ax_costaware.argument_checks import (
 )
 from ax_costaware.core.account import ledger_of
 from ax_costaware.core.failures import LearnFailures, failures_as_constraint
+from ax_costaware.core.further_budgets import payable
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.method import origin_of
 from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop
@@ -192,9 +193,11 @@ class PricedMethod(CostedMethod):
         tried = [*problem.earlier_in_batch, *(trial.parameters for trial in problem.trials)]
         rows += [row for row in keeping if problem.space.meets(row) and row not in tried]
         expected = self.trial_costs.expected(problem, rows)
+        are_payable = payable(self, problem, rows, initial=True)
         priced = [
             (row, self.with_switching_cost(problem, row, cost))
-            for row, cost in zip(rows, expected, strict=True)
+            for row, cost, is_payable in zip(rows, expected, are_payable, strict=True)
+            if is_payable
         ]
         affordable = [(row, c) for row, c in priced if c is not None and state.pays(c)]
         if not affordable:

@@ -6,7 +6,9 @@ A budget may be changed while the experiment runs, or after it has stopped.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pandas as pd
 from ax.core.trial_status import TrialStatus
@@ -16,7 +18,16 @@ from ax_costaware.argument_checks import positive_number
 from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
 from ax_costaware.ax_bridge.records import past_trials
 from ax_costaware.ax_bridge.strategy import set_method
-from ax_costaware.core.account import ROUNDING, LedgerEntry, ledger_of, remaining, spent
+from ax_costaware.core.account import (
+    ROUNDING,
+    Budgeted,
+    LedgerEntry,
+    ledger_of,
+    remaining,
+    spent,
+)
+from ax_costaware.core.further_budgets import in_unit
+from ax_costaware.core.history import PastTrial
 from ax_costaware.display import display_number
 
 _COSTS = ("expected_cost", "reported_cost", "charged", "lost", "switching_cost")
@@ -37,6 +48,12 @@ class Spending:
 
     entries: tuple[LedgerEntry, ...]
     """Entries of the trials, by increasing trial index."""
+
+    unit: str | None = None
+    """Name of the unit of cost, if it has one."""
+
+    further: Mapping[str, Spending] = field(default_factory=dict)
+    """Accounts of further budgets, by the name of their unit."""
 
     @property
     def reserved(self) -> float:
@@ -77,6 +94,8 @@ class Spending:
         total = f"Spent {display_number(self.spent)}"
         if self.budget is not None:
             total += f" of {display_number(self.budget)}"
+        if self.unit is not None:
+            total += f" {self.unit}"
         parts = {
             "reserved for unfinished trials": self.reserved,
             "lost in attempts": self.lost,
@@ -97,7 +116,7 @@ class Spending:
             f"{display_number(math.fsum(costs))}"
             for kind, costs in sorted(charged.items(), key=lambda item: -len(item[1]))
         ]
-        return "\n".join([f"{total}.", *lines])
+        return "\n".join([f"{total}.", *lines, *map(str, self.further.values())])
 
 
 @holding_lock
@@ -120,13 +139,19 @@ def spending(client: SessionClient) -> Spending:
     """
     session = open_session(client)
     method = session.method
-    entries = ledger_of(past_trials(session.experiment, method), method)
-    return Spending(
-        budget=method.budget,
-        spent=spent(entries),
-        remaining=remaining(entries, method.budget),
-        entries=entries,
-    )
+    trials = past_trials(session.experiment, method)
+    further = {
+        unit: _spending(other, [in_unit(trial, unit, other) for trial in trials], unit)
+        for unit, other in method.trial_costs.further.items()
+    }
+    return replace(_spending(method, trials, getattr(method, "unit", None)), further=further)
+
+
+def _spending(method: Budgeted, trials: Sequence[PastTrial], unit: str | None) -> Spending:
+    """Return the account of one budget."""
+    entries = ledger_of(trials, method)
+    left = remaining(entries, method.budget)
+    return Spending(method.budget, spent(entries), left, entries, unit)
 
 
 def origin_of(entry: LedgerEntry) -> str:
@@ -140,7 +165,7 @@ def _kind(entry: LedgerEntry) -> str:
 
 
 @holding_lock
-def set_budget(client: SessionClient, budget: float) -> None:
+def set_budget(client: SessionClient, budget: float | Mapping[str, float]) -> None:
     """Raise or lower the budget of an experiment; the next decision uses it.
 
     Later decisions are those of a strategy that always had this budget, on the same trials, also
@@ -157,12 +182,13 @@ def set_budget(client: SessionClient, budget: float) -> None:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
             Its strategy has a budget.
         budget: Budget of all trials together, past ones included; at least the amount already
-            spent, in the unit of the costs.
+            spent, in the unit of the costs. With several budgets also a mapping from units to the
+            budgets that change.
 
     Raises:
-        UserInputError: If the strategy has no budget; if ``budget`` is not a finite number > 0, is
-            below the amount spent (reservations for unfinished trials included), or is refused by
-            the strategy.
+        UserInputError: If the strategy has no budget, or none in a unit; if ``budget`` is not a
+            finite number > 0, is below the amount spent (reservations for unfinished trials
+            included), or is refused by the strategy.
         UnsupportedError: If another process runs the experiment.
     """
     session = open_session(client, to_write=True)
@@ -176,12 +202,26 @@ def set_budget(client: SessionClient, budget: float) -> None:
             "from one with a budget. Set a strategy with a budget: "
             f"client.set_generation_strategy({made})."
         )
-    expected = (
-        f"a finite number > 0, and no less than what is spent: {account.spent:.10g} of "
-        f"{account.budget:.10g}, reservations for unfinished trials included"
-    )
-    number = positive_number(budget, "budget", expected)
-    if number * (1 + ROUNDING) < account.spent:
-        raise UserInputError(f"budget={budget!r}: expected {expected}.")
-    set_method(session.strategy, replace(method, budget=number))
+    accounts = dict[str | None, Spending](account.further) | {account.unit: account}
+    named, given = isinstance(budget, Mapping), dict[str | None, float]()
+    given.update(budget if isinstance(budget, Mapping) else {account.unit: budget})
+    for unit, total in given.items():
+        if unit not in accounts:
+            raise UserInputError(f"budget={budget!r}: expected units out of {[*accounts]}.")
+        at = accounts[unit]
+        expected = (
+            f"a finite number > 0, and no less than what is spent: {at.spent:.10g} of "
+            f"{at.budget:.10g}, reservations for unfinished trials included"
+        )
+        name = f"budget[{unit!r}]" if named else "budget"
+        given[unit] = positive_number(total, name, expected)
+        if given[unit] * (1 + ROUNDING) < at.spent:
+            raise UserInputError(f"{name}={total!r}: expected {expected}.")
+    changed: dict[str, Any] = {"budget": given.get(account.unit, account.budget)}
+    if account.further:
+        changed["further_budgets"] = tuple(
+            replace(each, total=given.get(each.unit, each.total))
+            for each in vars(method)["further_budgets"]
+        )
+    set_method(session.strategy, replace(method, **changed))
     session.save_everything()

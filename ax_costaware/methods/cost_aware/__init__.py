@@ -13,9 +13,9 @@ finds lambda, ``rules`` has the stopping rules and the decay on plain numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
@@ -28,13 +28,21 @@ from ax_costaware.argument_checks import (
     one_of,
     optional,
     sequence_of,
+    set_fields,
     share,
 )
+from ax_costaware.core.further_budgets import problem_in
 from ax_costaware.core.model import ARGUMENT, GivenModel, ModelOptions
 from ax_costaware.core.problem import Best, Decision, Problem, Stop
 from ax_costaware.core.traits import Traits
+from ax_costaware.costs import Budget
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.cost_aware.assessment import assess
+from ax_costaware.methods.cost_aware.budgets import (
+    budgets_by_name,
+    check_budgets,
+    checked_budgets,
+)
 from ax_costaware.methods.cost_aware.plates import Plan, decide_in_batch
 from ax_costaware.methods.cost_aware.repeats import (
     check_candidates,
@@ -53,7 +61,8 @@ from ax_costaware.methods.cost_aware.several import (
     has_several,
     recommend_front,
 )
-from ax_costaware.methods.priced import PricedMethod, StandardizedPrice
+from ax_costaware.methods.costed import CostedMethod
+from ax_costaware.methods.priced import PricedCosts, PricedMethod, StandardizedPrice
 from ax_costaware.models import MaternGP, RepeatsGP
 from ax_costaware.models.log_normal_cost import CostKind
 from ax_costaware.space.parameters import Row
@@ -126,6 +135,17 @@ class CostAware(PricedMethod):
     """Kernel of the objective's model, if that is fitted: ``"matern"`` (``MaternGP``), or
     ``"squared_exponential"``, which is Ax's default."""
 
+    further_budgets: Sequence[Budget] = ()
+    """Budgets in other units, each with its own cost. No trial is chosen that breaks one of them,
+    and trials are compared by the cost that is largest relative to what is left of its budget. They
+    may also be given together, with the cost and the budget of each unit by name, the first of
+    which is that of the account: ``cost={"dollars": AffineCost(...), "hours": "hours"}`` and
+    ``budget={"dollars": 500, "hours": 40}``. A learned cost in a further unit is reported as a
+    metric of the experiment."""
+
+    unit: str | None = None
+    """Name of the unit of ``cost`` and ``budget``, if they are given by name."""
+
     shared: Sequence[str] = ()
     """Parameters that all trials of a batch set to the same value, such as the temperature of one
     oven. The trials of one request are a batch: ``client.get_next_trials(max_trials=8)``. The value
@@ -149,8 +169,12 @@ class CostAware(PricedMethod):
     expected to help. Trials are then chosen by the knowledge gradient per cost."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.cost, Mapping) or isinstance(self.budget, Mapping):
+            set_fields(self, **budgets_by_name(self))
         check_fields(
             self,
+            further_budgets=checked_budgets,
+            unit=optional(nonempty_string),
             initialize_with_center=boolean,
             fill=boolean,
             shared=_names,
@@ -162,6 +186,7 @@ class CostAware(PricedMethod):
         one_of(self.front, "front", (None, "cost"))
         super().__post_init__()
         check_price(self)
+        check_budgets(self)
         self._check_stop()
         self._check_repeats()
         if self.acquisition == "log_ei_cost_cooling" and self.budget is None:
@@ -169,6 +194,20 @@ class CostAware(PricedMethod):
                 "acquisition='log_ei_cost_cooling' with budget=None: the exponent of the cost is "
                 "the share of the budget that is left, so a budget is needed."
             )
+
+    @cached_property
+    def _further(self) -> dict[str, CostAware]:
+        """Methods with a further cost and its budget alone, by the name of the unit."""
+        alone: dict[str, Any] = {"max_trial_cost": None, "further_budgets": (), "confirm": None}
+        return {
+            each.unit: replace(self, cost=each.cost, budget=each.total, unit=each.unit, **alone)
+            for each in self.further_budgets
+        }
+
+    @property
+    def trial_costs(self) -> PricedCosts:
+        """Costs of trials by ``cost``, and by ``further_budgets``."""
+        return replace(super().trial_costs, further=self._further)
 
     @property
     def traits(self) -> Traits:
@@ -179,6 +218,7 @@ class CostAware(PricedMethod):
             label="CostAware",
             repeats=name,
             may_repeat=may_repeat,
+            reads=tuple(m for o in self._further.values() if (m := o.trial_costs.metric)),
             shared=tuple(self.shared),
             fills_batches=self.fill,
             refuses_objectives=None,
@@ -236,6 +276,15 @@ class CostAware(PricedMethod):
                     "always active."
                 )
         super().check(problem)
+        for unit, other in self._further.items():
+            metric = other.trial_costs.metric
+            if metric is not None and metric not in problem.metrics:
+                raise InputError(
+                    f"further_budgets: the cost in {unit} is the metric {metric!r}, which the "
+                    "experiment does not have: add it with "
+                    f"client.configure_tracking_metrics([{metric!r}])."
+                )
+            CostedMethod.check(other, problem_in(problem, unit, other))
         check_several(self, problem)
 
     def model(
@@ -364,6 +413,10 @@ class Gittins(CostAware):
     repeats: ClassVar[None] = None  # type: ignore[misc]
 
     confirm: ClassVar[None] = None  # type: ignore[misc]
+
+    further_budgets: ClassVar[tuple[()]] = ()  # type: ignore[misc]
+
+    unit: ClassVar[None] = None  # type: ignore[misc]
 
     decay: GittinsDecay | None = None
     """Decay of lambda when no trial is worth its cost, not together with ``lmbda``.

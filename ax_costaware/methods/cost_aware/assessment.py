@@ -326,7 +326,7 @@ def _decision(
     return Decision(
         parameters=row,
         why=_why(method, assessment, index, price, probabilities.get("feasibility"), pooled),
-        expected_cost=search.cost_at(found.point) if declared is None else declared,
+        expected_cost=search.charge_at(found.point) if declared is None else declared,
         details={
             "index": index,
             "incumbent": assessment.incumbent if is_priced else None,

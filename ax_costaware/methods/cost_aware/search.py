@@ -37,6 +37,7 @@ from ax_costaware.core.optimize import possible
 from ax_costaware.core.problem import Problem
 from ax_costaware.core.switching import kept_settings, next_cost
 from ax_costaware.costs import CostFunction, log_cost_function
+from ax_costaware.costs.cost_model import own_cost
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.priced import PricedMethod
 from ax_costaware.models.fantasies import fantasized
@@ -109,16 +110,22 @@ class Search(Generic[Priced]):
 
     @cached_property
     def compared_cost(self) -> CostFunction:
-        """Cost by which trials are compared: the trials of a batch share its set-up."""
-        if not setup_cost(self.problem, self.method) or batch_size(self.problem) == 1:
+        """Cost by which trials are compared, see ``next_cost``."""
+        shares = setup_cost(self.problem, self.method) and batch_size(self.problem) > 1
+        if not shares and not self.method.trial_costs.further:
             return self.cost
-        return next_cost(self.method, self.problem, shares_setup=True)
+        return next_cost(self.method, self.problem, is_compared=True)
 
     @property
     def unaffordable_reason(self) -> str:
         """Reason, as a phrase, why no trial is affordable."""
         if self.budget_state.is_capped:
             return f"no trial is expected to cost at most {self.method.max_trial_cost:g}"
+        if further := self.budget_state.further:
+            first, unit = self.budget_state.remaining or 0.0, getattr(self.method, "unit", None)
+            left = [f"{first:.3g} {unit or ''}".strip()]
+            left += [f"{state.remaining or 0.0:.3g} {name}" for name, state in further.items()]
+            return f"what is left of the budgets, {' and '.join(left)} pays for no trial"
         return "what is left of the budget pays for no trial"
 
     @cached_property
@@ -407,6 +414,11 @@ class Search(Generic[Priced]):
     def cost_at(self, point: Tensor) -> float:
         """Return the expected cost of a point, ``d``."""
         return float(self.costs(point.unsqueeze(0)))
+
+    def charge_at(self, point: Tensor) -> float:
+        """Return the expected charge of a point, ``d``, in the unit of the first budget."""
+        with torch.no_grad():
+            return float(log_cost_function(own_cost(self.cost))(point.unsqueeze(0)).exp())
 
     def maximize_affordable(self, acquisition: AcquisitionFunction) -> Optimum[float] | None:
         """Return the best affordable point of an acquisition function; None if there is none."""

@@ -235,7 +235,7 @@ def _decision(front: Front, found: Optimum[float], log_improvement: float | None
         **({} if chance is None else {"feasibility": chance}),
         **search.budget_state.record(),
     }
-    cost = search.cost_at(found.point) if declared is None else declared
+    cost = search.charge_at(found.point) if declared is None else declared
     return Decision(row, why, cost, details, value=found.value)
 
 
