@@ -24,9 +24,9 @@ from ax_costaware.argument_checks import (
     positive_number_or_none,
     sequence_of,
 )
-from ax_costaware.core.account import ledger_of
+from ax_costaware.core.account import BudgetState, ledger_of
 from ax_costaware.core.failures import LearnFailures, failures_as_constraint
-from ax_costaware.core.further_budgets import payable
+from ax_costaware.core.further_budgets import further_costs, payable
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.method import origin_of
 from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop
@@ -172,7 +172,10 @@ class PricedMethod(CostedMethod):
         problem = self._likely_first(problem)
         may_end = self.charge_initial and len(measured) >= _MIN_OUTCOMES
         state = self.budget_state(problem, initial=True)
-        if share is not None and may_end and state.spent >= share:
+        # In the unit of the first budget, relative to the whole budgets.
+        rates = {unit: self._exchange_rate(other) for unit, other in state.further.items()}
+        used = max([state.spent, *(rates[u] * each.spent for u, each in state.further.items())])
+        if share is not None and may_end and used >= share:
             return None
         is_known = self.trial_costs.metric is None or any(
             trial.reported_cost is not None for trial in problem.trials
@@ -181,7 +184,7 @@ class PricedMethod(CostedMethod):
             return super().initial(problem)
         part = math.inf
         if share is not None:
-            part = (share - state.spent) / max(1, self.initial_trials - problem.num_begun)
+            part = (share - used) / max(1, self.initial_trials - problem.num_begun)
         rows: list[Row] = []
         with suppress(SpaceExhausted):
             for row in problem.drawn(_DRAWS):
@@ -208,11 +211,22 @@ class PricedMethod(CostedMethod):
             if measured:
                 raise SpaceExhausted  # the model then searches the whole space, or stops
             return self.unfinished_design(self.exhausted(problem, state), state)
-        part = max(part, _COST_RATIO * min(cost for _, cost in affordable))
-        row, cost = next(each for each in affordable if each[1] <= part)
+        amounts = [cost for _, cost in affordable]
+        for unit, costs in further_costs(self, problem, [row for row, _ in affordable]).items():
+            amounts = [
+                max(a, rates[unit] * (c or 0.0)) for a, c in zip(amounts, costs, strict=True)
+            ]
+        part = max(part, _COST_RATIO * min(amounts))
+        place = next(i for i, amount in enumerate(amounts) if amount <= part)
+        row, cost = affordable[place]
         limit = min(part, state.limit or part)
         why = f"{origin_of(problem, row)}, of those that cost at most {limit:.3g}."
         return self.initial_decision(problem, row, cost, state, why)
+
+    def _exchange_rate(self, other: BudgetState) -> float:
+        """Return the amount of the first budget for one unit of another one."""
+        assert self.budget is not None
+        return self.budget / (other.spent + (other.remaining or 0.0))
 
     def _likely_first(self, problem: Problem) -> Problem:
         """Return the problem with a design whose next points are likely not to fail."""

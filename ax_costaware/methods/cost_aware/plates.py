@@ -329,8 +329,7 @@ class Plates:
         if added >= least * decision.expected_cost:
             return None
         return Stop(
-            f"The batch ends with {len(rows) - 1} of {batch_size(problem)} trials: a further one "
-            f"is expected to add {added / decision.expected_cost:.3g} per unit of cost, and {what} "
-            f"{least:.3g}.",
+            f"A further trial is expected to add {added / decision.expected_cost:.3g} per unit of "
+            f"cost, and {what} {least:.3g}.",
             is_final=False,
         )

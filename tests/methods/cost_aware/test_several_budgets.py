@@ -82,6 +82,12 @@ def test_trials_spare_the_scarcer_budget() -> None:
     assert means[0][1] > means[1][1]
 
 
+def test_the_initial_design_has_its_share_of_each_budget() -> None:
+    """A fifth of the scarcer one, although most of the points are expensive in it."""
+    trials = run(99.0, 30.0).trials[:3]
+    assert math.fsum(HOURS.at(trial.parameters) for trial in trials) <= 1.25 * 6.0
+
+
 def test_a_learned_cost_in_a_further_unit() -> None:
     """It is exceeded by less than one trial, and charged as reported."""
     simulation = run(60.0, 20.0, cost="hours")
@@ -99,7 +105,7 @@ def client_of(**settings: Any) -> Client:
     client.configure_optimization("y")
     given: dict[str, Any] = {
         "cost": {"dollars": DOLLARS, "hours": "hours"},
-        "budget": {"dollars": 20.0, "hours": 12.0},
+        "budget": {"dollars": 20.0, "hours": 30.0},
     }
     client.configure_tracking_metrics(["hours"])
     client.set_generation_strategy(ac.cost_aware_strategy(**{**given, **FEW, **settings}))
@@ -130,7 +136,7 @@ def test_in_ax(tmp_path: Path) -> None:
     rows = [client._experiment.trials[i].arms[0].parameters for i in range(3)]
     assert [e.charged for e in hours.entries[:3]] == pytest.approx([HOURS.at(r) for r in rows])
     assert hours.entries[3].charged > 0
-    assert f"Spent {hours.spent:.6g} of 12 hours" in str(account)
+    assert f"Spent {hours.spent:.6g} of 30 hours" in str(account)
     assert " hours" in ac.query(client, failed).why
     with pytest.raises(UserInputError, match=r"budget\['hours'\]=1"):
         ac.set_budget(client, {"hours": 1.0})
@@ -139,7 +145,7 @@ def test_in_ax(tmp_path: Path) -> None:
     ac.set_budget(client, {"hours": hours.spent + 1e-6})
     with pytest.raises(OptimizationShouldStop, match="e-06 hours pays for no trial"):
         client.get_next_trials(max_trials=1)
-    ac.set_budget(client, {"hours": 40.0, "dollars": 50.0})
+    ac.set_budget(client, {"hours": 60.0, "dollars": 50.0})
     assert ac.spending(client).budget == 50.0
     told_before = len(ac.spending(client).entries)
     told(client)
