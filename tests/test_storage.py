@@ -27,6 +27,7 @@ from ax.storage.json_store.registry import (
 
 from ax_costaware import (
     AffineCost,
+    BatchCost,
     BernoulliRule,
     BudgetExhausted,
     CompactDomainBeta,
@@ -127,6 +128,11 @@ VALUES = [
     TABLE + AffineCost({"x1": 0.1}) + ProductCost({"x2": 2}) + 0.30000000000000004,
     TableCost(1, {1: 0.0, 2.5: 0.1}) + AffineCost({0: 0.1}),
     CostAware(SwitchingCost({"x1": 5}, TABLE + AffineCost({"x1": 0.1}))),
+    CostAware(BatchCost(20, SwitchingCost({"x1": 5}, "hours")), shared=["x1"], fill=True),
+    CostAware(
+        cost={"dollars": TABLE, "hours": "hours"},  # type: ignore[arg-type]
+        budget={"dollars": 5, "hours": 0.30000000000000004},  # type: ignore[arg-type]
+    ),
     TableCost(2, {1: 1.0, 2.5: 2.0}),
     BernoulliRule(0.1),
     MeasurementRule(0.1 + 0.2),
