@@ -2,6 +2,8 @@
 # pyproject.toml or constraints.txt change. `make PYTHON=python3.12 test` picks the interpreter.
 
 PYTHON ?= python3
+# Those that a release is tried with, where they are installed.
+PYTHONS ?= python3.11 python3.12 python3.13
 VENV := .venv
 RUN := $(VENV)/bin/python
 SMALL_THREADS := OMP_NUM_THREADS=1
@@ -12,7 +14,7 @@ ON_ALL_CORES := --numprocesses logical --dist loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-gittins demo-feedback test test-all test-postgres test-ray test-upstream checked compiled lint \
-  format types tutorials gallery docs package clean
+  format types tutorials gallery docs package wheel wheel-tried release-check clean
 
 help:
 	@echo "make demo          choose control sets on the stack-loss data (under four minutes)"
@@ -28,6 +30,7 @@ help:
 	@echo "make gallery       draw the pictures of the documentation anew, with an installed Chrome or Chromium"
 	@echo "make docs          build the documentation into docs/_build/html"
 	@echo "make package       build sdist and wheel into dist, and try the wheel where nothing else is"
+	@echo "make release-check try what a release is made of; RELEASE_TAG=v1.2.3 for the one of that tag"
 	@echo "make clean         remove .venv and what tools left behind"
 
 demo: $(VENV)/.installed-demo
@@ -77,6 +80,7 @@ lint: $(VENV)/.installed-dev
 	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
 	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.github-issue-forms \
 	  .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/question.yml
+	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.readthedocs .readthedocs.yaml
 	$(VENV)/bin/zizmor --offline --quiet .github
 
 format: $(VENV)/.installed-dev
@@ -98,13 +102,20 @@ docs: $(VENV)/.installed-docs
 	$(RUN) -m sphinx --builder html --fail-on-warning --keep-going --quiet docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-# The wheel in an environment of its own, and tests of it where there is no checkout: the README's
-# blocks, and stores of this version and of earlier ones resumed.
-EMPTY := dist/empty
-package: $(VENV)/.installed-package
-	rm -rf build dist
+package: wheel
+	$(MAKE) --no-print-directory wheel-tried
+	@ls dist/*.whl dist/*.tar.gz
+
+wheel: $(VENV)/.installed-package
+	rm -rf build/lib build/bdist.* dist
 	$(RUN) -m build --outdir dist
 	$(RUN) -m twine check --strict dist/*.whl dist/*.tar.gz
+
+# The wheel in an environment of its own, and tests of it where there is no checkout: the README's
+# blocks, and stores of this version and of earlier ones resumed.
+EMPTY = build/empty/$(notdir $(PYTHON))
+wheel-tried:
+	rm -rf $(EMPTY)
 	$(PYTHON) -m venv $(EMPTY)/.venv
 	$(EMPTY)/.venv/bin/python -m pip install --quiet --constraint constraints.txt torch
 	$(EMPTY)/.venv/bin/python -m pip install --quiet --constraint constraints.txt \
@@ -113,6 +124,15 @@ package: $(VENV)/.installed-package
 	cd $(EMPTY) && $(SMALL_THREADS) .venv/bin/python -m pytest \
 	  "tests/test_documentation.py::test_python_examples_run[README]" \
 	  tests/stores/test_stores.py -k "README or goes_on"
+
+# Nothing is published by this. The version comes first, as what follows takes long.
+release-check: $(VENV)/.installed-dev
+	RELEASE_TAG=$(RELEASE_TAG) $(RUN) -m pytest tests/test_release.py
+	$(MAKE) --no-print-directory docs wheel
+	for python in $(PYTHONS); do \
+	  if $$python --version > /dev/null 2>&1; \
+	  then $(MAKE) --no-print-directory PYTHON=$$python wheel-tried || exit 1; \
+	  else echo "$$python is not installed: the wheel was not tried with it"; fi; done
 	@ls dist/*.whl dist/*.tar.gz
 
 clean:

@@ -47,7 +47,7 @@ myst_fence_as_directive = ["math"]
 myst_heading_anchors = 4
 
 html_theme = "furo"
-html_title = "ax_costaware"
+html_title = f"ax_costaware {release}"
 html_math_renderer = "mathml"
 html_copy_source = False
 html_show_copyright = False

@@ -25,15 +25,30 @@ def combinations(matrix: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def test_there_are_workflows() -> None:
-    assert {path.stem for path in WORKFLOWS} == {"nightly", "tests"}
+    assert {path.stem for path in WORKFLOWS} == {"nightly", "release", "tests"}
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_steps_are_targets(path: Path) -> None:
     for job in yaml.safe_load(path.read_text("utf-8"))["jobs"].values():
-        commands = {step["run"] for step in job["steps"] if "run" in step}
-        assert commands == {"make ${{ matrix.target }}"}
-        assert {values["target"] for values in combinations(job["strategy"]["matrix"])} <= TARGETS
+        matrix = job.get("strategy", {}).get("matrix", {})
+        commands = {
+            step["run"].replace("${{ matrix.target }}", values.get("target", ""))
+            for step in job["steps"]
+            for values in combinations(matrix)
+            if "run" in step
+        }
+        assert commands <= {f"make {target}" for target in TARGETS}
+
+
+def test_only_publishing_may_write() -> None:
+    """The job that gets an identity runs nothing of ours, after everything was checked."""
+    workflow = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text("utf-8"))
+    publish = workflow["jobs"]["publish"]
+    assert publish["needs"] == "check"
+    assert publish["permissions"] == {"id-token": "write"}
+    assert not any("run" in step for step in publish["steps"])
+    assert "permissions" not in workflow["jobs"]["check"]
 
 
 def test_every_supported_python_is_tried() -> None:
