@@ -8,11 +8,12 @@ and without noise, of what the method would deploy then.
 - ``knowledge gradient``, ``max-value entropy``: BoTorch's for several fidelities, per cost, on
   its ``SingleTaskMultiFidelityGP``, as in its tutorials, with the initial design of ``fidelity``.
 - ``gittins``: the Gittins index, at the target only, and ``log EI``, which plain Ax chooses by, on
-  Ax's model; at the target all trials cost the same.
+  Ax's model; at the target all trials cost the same, but in the cloud, where it is per cost.
 - On the table, whose trials have learning curves: ``fidelity, curves``, which learns from them;
   ``fidelity, checkpoints``, which goes on from where a run stopped, too; ``successive halving`` of
   quasi-random inputs, which does so; and ``hyperband``, Optuna's pruner with its default sampler,
-  which stops runs on their way (``pip install -c constraints.txt -e '.[benchmarks]'``).
+  which stops runs on their way (``pip install -c constraints.txt -e '.[benchmarks]'``). In the
+  cloud, where nothing resumes, ``successive halving`` goes through the brackets of Hyperband.
 
     python benchmarks/fidelity.py --seeds 10          # an hour or two; the knowledge gradient not
     python benchmarks/fidelity.py --methods fidelity  # only some
@@ -24,7 +25,9 @@ Runs are kept in ``benchmarks/results/partial``; the table goes to
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import math
 import statistics
 import time
 import warnings
@@ -55,10 +58,13 @@ from ax_costaware.core import Decision, Simulation, Stop
 from ax_costaware.core.simulation import Outcome
 from ax_costaware.methods import CostAware, Gittins, MultiFidelity
 from ax_costaware.space import Space
+from ax_costaware.space.parameters import Row
 
 PATH = RESULTS / "fidelity.json"
 FAST: dict[str, Any] = {"num_restarts": 5, "raw_samples": 256}
 SHARES = (0.25, 0.5, 1.0)
+LEVELS = tuple(i / 20 for i in range(1, 21))
+"""Parts of the budget at which means are kept."""
 MOST_TRIALS = 150
 
 
@@ -93,7 +99,10 @@ def _simulated(
         method: Any = MultiFidelity(problem.cost_of, target=target, resumes=resumes, **shared)
         space = problem.space
     else:
-        cost = problem.cost_of({name: target.get(name, 0.0) for name in names})
+
+        def cost(row: Row) -> float:
+            return problem.cost_of({**row, **target})
+
         by_index = acquisition == "gittins"
         method = (
             Gittins(cost, **shared)
@@ -200,25 +209,33 @@ def _botorch(problem: Problem, seed: int, by_gradient: bool) -> Iterator[Record]
             else:
                 point, _ = optimize_acqf(acquisition, bounds, 1, options=options, **FAST)
         seconds = time.process_time() - started
+        point = problem.rounded(point.detach())
         spent += float(problem.cost(point))
         if spent > problem.budget * (1 + 1e-9):
             return
-        X = torch.cat([X, point.detach()])
+        X = torch.cat([X, point])
 
 
 def _halving(problem: Problem, seed: int) -> Iterator[Record]:
-    """Successive halving (Jamieson and Talwalkar 2016) by thirds, again and again."""
-    rungs = [1 / 27, 1 / 9, 1 / 3, 1.0]
-    spent, best = 0.0, (-1.0, -1.0, torch.empty(0))
-    draws = draw_sobol_samples(problem.bounds, 27 * 32, 1, seed=seed).squeeze(1)
-    for bracket in draws.split(27):
-        X, before = bracket, 0.0
-        for rung in rungs:
+    """Successive halving (Jamieson and Talwalkar 2016) by thirds, again and again.
+
+    Where runs do not resume, with the brackets of Hyperband (Li et al. 2018).
+    """
+    resumes = not problem.levels
+    rungs = problem.levels or (1 / 27, 1 / 9, 1 / 3, 1.0)
+    spent, best = 0.0, (-1.0, -math.inf, torch.empty(0))
+    draws = problem.rounded(draw_sobol_samples(problem.bounds, 27 * 32, 1, seed=seed).squeeze(1))
+    for start in itertools.cycle(range(1 if resumes else len(rungs))):
+        left = rungs[start:]
+        number = math.ceil(len(rungs) / len(left) * 3 ** (len(left) - 1))
+        X, draws, before = draws[:number], draws[number:], 0.0
+        for rung in left:
             values = []
             for x in X:
                 at = torch.cat([x[:-1], x.new_tensor([rung])]).unsqueeze(0)
-                # A run goes on from its checkpoint, and costs what is new.
-                spent += float(problem.cost(at)) if before == 0 else rung - before
+                # A run that goes on from its checkpoint costs what is new.
+                goes_on = resumes and before > 0
+                spent += rung - before if goes_on else float(problem.cost(at))
                 if spent > problem.budget:
                     return
                 values.append(float(problem.function(at)))
@@ -259,8 +276,11 @@ def _hyperband(problem: Problem, seed: int) -> Iterator[Record]:
         yield Record(spent, problem.regret(best[2]), 0.0, epoch / EPOCHS)
 
 
-ON_CURVES = ("fidelity, curves", "fidelity, checkpoints", "successive halving", "hyperband")
-"""Methods that are for the table only."""
+ON_CURVES = ("fidelity, curves", "fidelity, checkpoints", "hyperband")
+"""Methods that are for the table of learning curves only."""
+
+ON_TABLES = (*ON_CURVES, "successive halving")
+"""Methods that are for measured trainings only."""
 
 METHODS: dict[str, Callable[[Problem, int], Iterator[Record]]] = {
     "fidelity": _simulated,
@@ -302,7 +322,10 @@ def run(task: Task) -> None:
 
 
 def table(tasks: list[Task]) -> dict[str, Any]:
-    """Medians over seeds of the regret at shares of the budget, and of the time of a decision."""
+    """Medians over seeds of the regret at shares of the budget, and of the time of a decision.
+
+    Means at more shares are None where a seed has deployed nothing yet.
+    """
     found: dict[str, Any] = {}
     for problem in PROBLEMS:
         for method in METHODS:
@@ -310,17 +333,20 @@ def table(tasks: list[Task]) -> dict[str, Any]:
             runs = [[Record(*r) for r in read(key(Task(problem, method, s)))] for s in seeds]
             if not runs:
                 continue
-            regrets = []
-            for share in SHARES:
+            at = {}
+            for share in (*SHARES, *LEVELS):
                 limit = share * problem_of(problem).budget + 1e-9
                 ends = [[r.regret for r in one if r.spent <= limit] for one in runs]
-                regrets.append([end[-1] for end in ends if end])
+                at[share] = [end[-1] for end in ends if end]
+            regrets = [at[share] for share in SHARES]
+            curve = [statistics.fmean(at[s]) if len(at[s]) == len(runs) else None for s in LEVELS]
             # Decisions of the initial design take no time.
             seconds = [r.seconds for one in runs for r in one if r.seconds > 0.05]
             found.setdefault(problem, {})[method] = {
                 "seeds": len(runs),
                 "regret": [statistics.median(each) if each else None for each in regrets],
                 "mean regret": statistics.fmean(regrets[-1]),
+                "mean regrets": curve,
                 "worst regret": max(regrets[-1]),
                 "seconds": statistics.median(seconds) if seconds else 0.0,
                 "trials": statistics.median(len(one) for one in runs),
@@ -343,7 +369,9 @@ def main() -> None:
         for seed in range(arguments.seeds)
         for method in arguments.methods
         for problem in arguments.problems
-        if method not in ON_CURVES or problem == "network"
+        if method not in ON_TABLES
+        or problem == "network"
+        or (problem == "cloud" and method not in ON_CURVES)
     ]
     run_all(run, wanted, key, arguments.processes, "fidelity")
     every = [Task(p, m, s) for p in PROBLEMS for m in METHODS for s in range(100)]
@@ -359,7 +387,9 @@ def main() -> None:
                 f"| {method} | {row['seeds']} | {shown} | {row['worst regret']:.3g} | "
                 f"{row['trials']:.0f} | {row['fidelity']:.2f} | {row['seconds']:.2g} |"
             )
-    PATH.write_text(f"{json.dumps(results, indent=1)}\n")
+    known = json.loads(PATH.read_text())
+    merged = {problem: known.get(problem, {}) | results.get(problem, {}) for problem in PROBLEMS}
+    PATH.write_text(f"{json.dumps(merged, indent=1)}\n")
 
 
 if __name__ == "__main__":

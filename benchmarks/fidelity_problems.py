@@ -4,19 +4,23 @@ The augmented functions of BoTorch; Branin's function with a coarse and a medium
 bias is as large as the function and points to the wrong hill; and a measured table of learning
 curves, which ``fidelity_tables.py`` makes. By these the method's settings were chosen; the
 functions of Currin and Park, with the approximations of Xiong, Qian and Wu 2013, "Sequential Design
-and Analysis of High-Accuracy and Low-Accuracy Computer Codes", were run once, afterwards. All are
-maximised, and the target of a fidelity is one.
+and Analysis of High-Accuracy and Low-Accuracy Computer Codes", and trainings in the cloud with
+parts of the training set, from ``../shared/data``, were run once, afterwards. All are maximised,
+and the target of a fidelity is one.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from botorch.test_functions.multi_fidelity import (
     AugmentedBranin,
@@ -29,6 +33,8 @@ from scipy.interpolate import RBFInterpolator
 from torch import Tensor
 
 from ax_costaware.space import Choice, Range, Space
+
+CLOUD = Path(__file__).parents[2] / "shared" / "data" / "cloud_training.csv"
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,9 @@ class Problem:
     levels: tuple[float, ...] = ()
     """The values that the only fidelity takes; empty: all between its bounds."""
 
+    steps: tuple[int, ...] = ()
+    """Into how many equal steps each input is divided; empty: not at all."""
+
     @property
     def target(self) -> dict[int, float]:
         """Columns of the fidelities, and their values at the target."""
@@ -68,9 +77,20 @@ class Problem:
         parameters: list[Any] = [
             Range(f"x{i}", *ends) for i, ends in enumerate(self.bounds.T.tolist())
         ]
+        for i, steps in enumerate(self.steps):
+            values = tuple(step / steps for step in range(steps + 1))
+            parameters[i] = Choice(parameters[i].name, values, is_ordered=True)
         if self.levels:
             parameters[-1] = Choice(parameters[-1].name, self.levels, is_ordered=True)
         return Space.of(parameters)
+
+    def rounded(self, X: Tensor) -> Tensor:
+        """Points with inputs at their nearest steps."""
+        if not self.steps:
+            return X
+        steps = X.new_tensor(self.steps)
+        inputs = (X[..., : len(steps)] * steps).round() / steps
+        return torch.cat([inputs, X[..., len(steps) :]], dim=-1)
 
     def cost_of(self, row: Any) -> float:
         """What a parameterization costs."""
@@ -130,6 +150,51 @@ def _network() -> Problem:
     )
 
 
+def _cloud() -> Problem:
+    """Trainings in the cloud: accuracy in per cent after a part of the training set, and dollars.
+
+    Inputs are the machine by its price, the number of its cores together, the learning rate, the
+    batch size and the synchronism, each by its place among the values. Each was trained anew.
+    """
+    with CLOUD.open() as file:
+        rows = list(csv.DictReader(file))
+    prices = ("t2.small", "t2.medium", "t2.xlarge", "t2.2xlarge")
+    columns = [
+        [prices.index(row["vm_flavor"]) for row in rows],
+        [int(row["n_workers"]) * 2 ** prices.index(row["vm_flavor"]) for row in rows],
+        [float(row["learning_rate"]) for row in rows],
+        [float(row["batch_size"]) for row in rows],
+        [float(row["synchronism"] == "sync") for row in rows],
+        [float(row["training_set_size"]) for row in rows],
+    ]
+    places = [np.unique(column, return_inverse=True) for column in columns]
+    shape = tuple(len(values) for values, _ in places)
+    accuracy, dollars = np.empty(shape), np.empty(shape)
+    at = tuple(place for _, place in places)
+    accuracy[at] = [100 * float(row["accuracy"]) for row in rows]
+    dollars[at] = [float(row["dollars"]) for row in rows]
+    levels = places[-1][0] / places[-1][0][-1]
+    steps = tuple(n - 1 for n in shape[:-1])
+    mean = float(dollars[..., -1].mean())
+
+    def found(table: npt.NDArray[np.float64], X: Tensor) -> Tensor:
+        at = (X[..., :-1].detach().clamp(0, 1) * X.new_tensor(steps)).round().long().unbind(-1)
+        size = (X[..., -1:].detach() - torch.as_tensor(levels)).abs().argmin(-1)
+        return torch.as_tensor(table)[(*at, size)]
+
+    bounds = torch.tensor([[0.0] * 5 + [float(levels[0])], [1.0] * 6], dtype=torch.double)
+    return Problem(
+        lambda X: found(accuracy, X),
+        bounds,
+        1,
+        lambda X: found(dollars / mean, X),
+        5.0,
+        float(accuracy[..., -1].max()),
+        tuple(levels.tolist()),
+        steps,
+    )
+
+
 def _currin(x: Tensor, y: Tensor) -> Tensor:
     ratio = (2300 * x**3 + 1900 * x**2 + 2092 * x + 60) / (100 * x**3 + 500 * x**2 + 4 * x + 20)
     return (1 - torch.exp(-0.5 / y.clamp_min(1e-9))) * ratio
@@ -186,6 +251,7 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "network": _network,
     "Currin": _approximated(lambda X: _currin(X[..., 0], X[..., 1]), _currin_nearby, 2, 13.798722),
     "Park": _approximated(_park, _park_nearby, 4, 25.589254),
+    "cloud": _cloud,
 }
 """Problems by name. The cost of Hartmann is that of BoTorch's tutorials; those of Branin and
 Rosenbrock are of the form of Wu et al. 2019, with a larger fixed part."""
