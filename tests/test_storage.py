@@ -29,6 +29,7 @@ from ax_costaware import (
     AffineCost,
     BatchCost,
     BernoulliRule,
+    Budget,
     BudgetExhausted,
     CompactDomainBeta,
     ConstantCost,
@@ -115,6 +116,10 @@ VALUES = [
     ConstantCost(0.1),
     ProductCost({"a": 0.1, "b": -2}, scale=0.30000000000000004),
     SwitchingCost({"a": 0.1, "b": 0.30000000000000004}),
+    LinearSwitch(0.1, 1 / 3, unset=0.2),
+    TableSwitch({("a", "b"): 1 / 3, ("b", "a"): 2.0}),
+    BatchCost(20, "hours"),
+    Budget("hours", 1 / 3, TABLE),
     SwitchingCost(
         {
             "a": LinearSwitch(0.1, 0.30000000000000004, unset=2),

@@ -15,7 +15,7 @@ lead. Optimizers therefore also search the subspaces in which some settings are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -39,6 +39,7 @@ from ax_costaware.space.parameters import Row, Value, takes
 
 if TYPE_CHECKING:
     from ax_costaware.core.account import Budgeted
+    from ax_costaware.core.method import Method
     from ax_costaware.core.problem import Problem
     from ax_costaware.costs import ControlSet
 
@@ -132,6 +133,27 @@ def kept_settings(
     many = len(names) > _MAX_SUBSETS
     sizes = (1, len(names)) if many else range(1, len(names) + 1)
     return [{n: before[n] for n in kept} for size in sizes for kept in combinations(names, size)]
+
+
+def keeping_settings(
+    problem: Problem, method: Method, count: int
+) -> Iterator[tuple[dict[int, float], Tensor]]:
+    """Yield columns held at settings of the trial before, with quasi-random points that have them.
+
+    Args:
+        problem: Inputs of the decision.
+        method: Has the switching costs and the seed.
+        count: Largest number of points for each combination of settings.
+    """
+    for row in kept_settings(problem, method):
+        held = problem.space.columns_of(row)
+        try:
+            space = problem.space.held_at(row)
+        except InputError:  # the equality constraints determine other values
+            continue
+        points = space.sobol_points(count, method.seed, {**problem.held, **held})
+        points[:, list(held)] = points.new_tensor([*held.values()])
+        yield held, points
 
 
 def costs_left_out(trials: Sequence[int]) -> list[str]:

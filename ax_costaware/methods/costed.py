@@ -13,7 +13,7 @@ from botorch.acquisition.cost_aware import CostAwareUtility
 from botorch.models.model import Model
 
 from ax_costaware.argument_checks import check_fields, one_of, positive_number
-from ax_costaware.core.account import check_reported, costs_of_runs, goes_unmeasured
+from ax_costaware.core.account import check_reported, costs_of_runs, goes_unmeasured, ledger_of
 from ax_costaware.core.history import check_complete, check_inputs
 from ax_costaware.core.method import Method, Omitted
 from ax_costaware.core.problem import Problem
@@ -125,6 +125,12 @@ class DeclaredOrLearned(TrialCosts):
         return (
             super().model(problem) if self.metric is None else _learned_cost(self.method, problem)
         )
+
+    def largest(self, problem: Problem) -> float | None:
+        """Return the largest charge so far or, for declared costs, over the space."""
+        entries = ledger_of(problem.trials, self.method)
+        amounts = [e.charged or e.reported_cost or e.expected_cost or 0.0 for e in entries]
+        return max([super().largest(problem) or 0.0, *amounts])
 
 
 class NothingToLearnFrom(InputError):

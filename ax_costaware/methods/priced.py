@@ -24,7 +24,7 @@ from ax_costaware.argument_checks import (
     positive_number_or_none,
     sequence_of,
 )
-from ax_costaware.core.account import BudgetState, ledger_of
+from ax_costaware.core.account import BudgetState
 from ax_costaware.core.failures import LearnFailures, failures_as_constraint
 from ax_costaware.core.further_budgets import further_costs, payable
 from ax_costaware.core.history import PastTrial
@@ -272,12 +272,6 @@ class PricedCosts(DeclaredOrLearned):
         if listed is not None and listed.find(parameters) is None:
             return None
         return super().at(parameters)
-
-    def largest(self, problem: Problem) -> float | None:
-        """Return the largest charge so far or, for declared costs, over the space."""
-        entries = ledger_of(problem.trials, self.method)
-        amounts = [e.charged or e.reported_cost or e.expected_cost or 0.0 for e in entries]
-        return max([super().largest(problem) or 0.0, *amounts])
 
 
 def _measured(problem: Problem) -> list[PastTrial]:

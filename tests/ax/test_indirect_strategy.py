@@ -406,7 +406,7 @@ SMALL = [RangeParameterConfig(name, (0, 1), "float") for name in ("x1", "x2")]
         ({"target_parameters": [TARGETS[0]] * 2}, "x1"),
         ({"target_parameters": KINDS, "conditional": RegressedConditional(*pairs(9))}, "x2"),
         ({"target_parameters": SMALL, "conditional": learned(40)}, "outside of X"),
-        ({"cost": "minutes"}, "cost='minutes'"),
+        ({"cost": ""}, "cost=''"),
         ({"cost": -1.0}, "cost=-1.0"),
         ({"acquisition": "ei"}, "acquisition='ei'"),
         ({"query_parameters": ["a1"]}, "query_parameters"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ax.api.configs import RangeParameterConfig
@@ -45,6 +46,19 @@ class TestLearnedConditional(TestIndirectQueries):
             num_samples=8,
             **FEW,
         )
+
+
+class TestQueriesOfLearnedCosts(TestIndirectQueries):
+    """With switching costs on top."""
+
+    def strategy(self, unit: float = 1.0) -> Any:
+        switching = ac.SwitchingCost({"a1": ac.LinearSwitch(0.4 * unit, 0.2 * unit)}, "seconds")
+        return ac.indirect_query_strategy(
+            TARGETS, LAW, cost=switching, budget=60 * unit, initial_trials=3, num_samples=8, **FEW
+        )
+
+    def cost(self, inputs: Mapping[str, Any]) -> float:
+        return 3.0 - 2.0 * float(inputs["a1"])
 
 
 class TestResolutionTree(Contract):

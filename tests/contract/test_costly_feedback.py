@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import ax_costaware as ac
-from tests.contract.shared import FEW, Contract, Mixed
+from tests.contract.shared import FEW, GIVEN, Contract, Mixed
 
 
 class TestCostlyFeedback(Contract):
@@ -14,6 +14,21 @@ class TestCostlyFeedback(Contract):
 
     def strategy(self, unit: float = 1.0) -> Any:
         return ac.costly_feedback_strategy(cost=unit, budget=30 * unit, initial_trials=3, **FEW)
+
+
+class TestCostlyFeedbackCostsOfValues(Mixed):
+    refuses: ClassVar[dict[str, Any]] = {"predict": "drift"}
+
+    def strategy(self, unit: float = 1.0) -> Any:
+        kinds = ac.TableCost("kind", {"u": unit, "v": 0.5 * unit, "w": 2.0 * unit})
+        return ac.costly_feedback_strategy(
+            cost=kinds + ac.AffineCost({"size": unit}),
+            budget=150 * unit,
+            initial_trials=3,
+            surrogate_spec=GIVEN,
+            forgetting=0.05,
+            **FEW,
+        )
 
 
 class TestCostlyFeedbackLearnedCosts(Mixed):

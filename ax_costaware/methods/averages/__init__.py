@@ -44,7 +44,9 @@ from ax_costaware.core.problem import (
     decision_seed,
     feasibility_text,
 )
+from ax_costaware.core.switching import switching_cost
 from ax_costaware.core.traits import Traits
+from ax_costaware.costs.cost_model import CostModel
 from ax_costaware.exceptions import InputError
 from ax_costaware.laws import Conditional, LearnedConditional
 from ax_costaware.methods.averages.deployment import best_points, recommendation_record
@@ -87,6 +89,9 @@ class Region:
 
     record: Mapping[str, int] = field(default_factory=dict)
     """Details for the record of the decision."""
+
+    cost: CostModel | None = None
+    """Cost of queries without switching costs, over the model's space; None for cells."""
 
 
 ChosenQuery: TypeAlias = tuple[Optimum[float], str, Mapping[str, Any]]
@@ -338,7 +343,10 @@ class AverageQueries(Method):
         mean, variance = map(float, moments)
         (row,) = problem.space.decode(chosen.point.unsqueeze(0))
         cost = self.cost_at(row)
-        assert cost is not None, "what a query costs is declared"
+        if cost is None:  # it is learned
+            assert region.cost is not None
+            cost = float(region.cost.log_cost(chosen.point.unsqueeze(0)).exp())
+        cost += switching_cost(problem, self, row)
         return Decision(
             parameters=row,
             why=(

@@ -19,7 +19,6 @@ from ax_costaware.acquisition.optimize import Optimum, maximize
 from ax_costaware.acquisition.optimize import Region as SearchRegion
 from ax_costaware.argument_checks import (
     instance_of,
-    positive_number,
     sequence_of,
     set_fields,
 )
@@ -27,10 +26,9 @@ from ax_costaware.core.account import BudgetState
 from ax_costaware.core.history import PastTrial, blaming
 from ax_costaware.core.method import Omitted
 from ax_costaware.core.problem import Decision, Problem, Stop
+from ax_costaware.core.switching import keeping_settings, next_cost
 from ax_costaware.core.traits import CONTROL_SET, Traits
-from ax_costaware.core.trial_costs import TrialCosts
-from ax_costaware.costs import Cost
-from ax_costaware.costs.declared_cost import DeclaredCost
+from ax_costaware.costs.cost_model import CostModel
 from ax_costaware.exceptions import InputError
 from ax_costaware.laws import (
     Conditional,
@@ -48,7 +46,8 @@ from ax_costaware.methods.averages.information import (
     subject_of,
 )
 from ax_costaware.methods.averages.law import DecodedConditional, policy_indices, policy_key
-from ax_costaware.methods.costs import MOST_VALUES, center_and_corners, check_cost, named_cost
+from ax_costaware.methods.costed import CostArgument, CostedMethod
+from ax_costaware.methods.costs import MOST_VALUES, center_and_corners
 from ax_costaware.space.parameters import Choice, FreeParameter, Range, Row
 
 NUM_STARTS = 512
@@ -56,6 +55,9 @@ NUM_STARTS = 512
 
 NUM_RESTARTS = 8
 """Default number of local searches for a query."""
+
+_NUM_KEEPING = 64
+"""Quasi-random queries for each combination of settings kept from the previous one."""
 
 _NUM_CHECKED = 128
 """Queries, besides the corners of the query space, at which a conditional is checked."""
@@ -65,7 +67,7 @@ _MOST_DRAWS = 256
 
 
 @dataclass(frozen=True, kw_only=True)
-class IndirectQueries(AverageQueries):
+class IndirectQueries(AverageQueries, CostedMethod):
     """Entropy search over queries that are answered by averages.
 
     Raises:
@@ -82,10 +84,12 @@ class IndirectQueries(AverageQueries):
     without an order, a column of X has the position of the value. Only points of a
     ``FiniteConditional`` are recommended."""
 
-    cost: float | Cost = 1.0
-    """Cost of a query, in a unit of your own: a number, or a value object such as
-    ``AffineCost({"patients": 2.5})`` by the names of the experiment's parameters. Queries are
-    compared by information per unit of cost."""
+    cost: CostArgument = 1.0
+    """Cost of a query, in a unit of your own: a number; a value object such as
+    ``AffineCost({"patients": 2.5})`` by the names of the experiment's parameters, or a function of
+    the parameterization; the name of the metric in which the cost of each query is reported, from
+    which it is learned; or a ``SwitchingCost`` on top of one of these. Queries are compared by
+    information per unit of cost."""
 
     acquisition: Information | LatentUCB = "joint_entropy"
 
@@ -100,11 +104,6 @@ class IndirectQueries(AverageQueries):
             "RegressedConditional or LearnedConditional"
         )
         instance_of(self.conditional, "conditional", Conditional, f"one such as {classes}")
-        if isinstance(self.cost, Cost):
-            named_cost(self.cost)
-        else:
-            expected = "a finite number > 0, or a value object such as AffineCost({'hours': 2.5})"
-            set_fields(self, cost=positive_number(self.cost, "cost", expected))
         if isinstance(self.acquisition, LatentUCB) and not isinstance(
             self.conditional, GaussianConditional | UniformBoxConditional
         ):
@@ -163,16 +162,10 @@ class IndirectQueries(AverageQueries):
         given = self.query_parameters
         return self.conditional.query_order(parameters if given is None else given)
 
-    @property
-    def trial_costs(self) -> TrialCosts:
-        """Costs of queries by ``cost``."""
-        return TrialCosts(self, self.cost)
-
     def check(self, problem: Problem) -> None:
         """Refuse parameters, a cost or trials that do not fit the conditional."""
-        super().check(problem)
         self._check_names(problem)
-        check_cost(problem, self.trial_costs.searched)
+        super().check(problem)
         law = self.decoded_law(problem)
         if isinstance(law.conditional, FiniteConditional):
             self._check_policies(problem, law.names[0], law.conditional)
@@ -190,13 +183,14 @@ class IndirectQueries(AverageQueries):
         _check_query(self.decoded_law(problem), trial.inputs)
 
     def omitted(self, problem: Problem) -> Omitted:
-        """Return trials without pairs nearby, since the fitted length-scales have become shorter.
+        """Return trials without pairs nearby, and reported costs that the model leaves out.
 
-        They are learned from again once there are pairs nearby.
+        If fitted length-scales have become shorter, pairs may no longer be near. The trials are
+        learned from again once there are pairs nearby.
         """
-        law = self.decoded_law(problem)
+        law, costs = self.decoded_law(problem), super().omitted(problem)
         if not isinstance(law.conditional, PairsConditional):
-            return Omitted()
+            return costs
         answered = [trial for trial in problem.trials if trial.outcome is not None]
         near = law.supported(problem.space.encode([trial.inputs for trial in answered])).tolist()
         far = [trial.index for trial, is_near in zip(answered, near, strict=True) if not is_near]
@@ -204,7 +198,7 @@ class IndirectQueries(AverageQueries):
             f"The outcomes of trials {far} are left out until there are pairs near them: by the "
             "pairs that there are now nothing is known of the law of their queries."
         )
-        return Omitted(far, [said] if far else [])
+        return Omitted(far, [*costs.sentences, said] if far else costs.sentences)
 
     def initial(self, problem: Problem) -> Decision | Stop | None:
         """Return the next affordable quasi-random query that the conditional supports."""
@@ -241,29 +235,33 @@ class IndirectQueries(AverageQueries):
                 f"conditional={self.law!r} answers for no query of the search "
                 f"space{given}: add pairs there."
             )
-        starts = starts[supported]
+        keeping = keeping_settings(problem, self, _NUM_KEEPING)
+        starts = torch.cat([starts, *(points for _, points in keeping)])
+        starts = starts[law.supported(starts)]
+        cost = self.trial_costs.model(problem)
         if state.limit is not None:
-            starts = self._affordable(problem, starts, state.limit)
+            payable = self._costs(problem, cost)
+            starts = _within(starts, payable, state.limit)
             if not len(starts):  # the cheapest query is at a corner
                 corners = problem.space.encode([*center_and_corners(problem)])
-                starts = self._affordable(problem, corners[law.supported(corners)], state.limit)
+                starts = _within(corners[law.supported(corners)], payable, state.limit)
         record = {}
         if isinstance(law.conditional, PairsConditional):
             record = {"pairs": law.conditional.num_pairs}
-        return Region(starts, record=record)
+        return Region(starts, record=record, cost=cost)
 
     def later_queries(
         self, problem: Problem, region: Region, optima: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Return the queries that may be asked now."""
         with torch.no_grad():
-            return region.starts, self._costs(problem)(region.starts)
+            return region.starts, self._costs(problem, region.cost)(region.starts)
 
     def choose(
         self, problem: Problem, region: Region, information: AcquisitionFunction, state: BudgetState
     ) -> ChosenQuery:
         """Return the affordable query of most information per unit of cost."""
-        costs_of = self._costs(problem)
+        costs_of = self._costs(problem, region.cost, is_compared=True)
         is_bound = isinstance(information, LatentUpperConfidenceBound)
         if is_bound:
             free = {*self.law.resolution_parameters} & {*problem.space.columns} - {*problem.fixed}
@@ -277,16 +275,22 @@ class IndirectQueries(AverageQueries):
             found: Tensor = information(A.unsqueeze(-2))
             return found if is_bound else found / costs_of(A)
 
-        (optima,) = maximize(
+        kept = keeping_settings(problem, self, _NUM_KEEPING)
+        searches = [({}, region.starts), *(kept if problem.space.elimination is None else ())]
+        optima = maximize(
             value,
-            [replace(SearchRegion.of(problem.space, problem.held), candidates=None)],
-            [region.starts],
+            [
+                replace(SearchRegion.of(problem.space, {**problem.held, **held}), candidates=None)
+                for held, _ in searches
+            ],
+            [starts for _, starts in searches],
             num_restarts=self.num_restarts or NUM_RESTARTS,
             num_polished=None,
         )
-        ends = optima.point[self.decoded_law(problem).supported(optima.point)]
+        ends = torch.cat([each.point for each in optima])
+        ends = ends[self.decoded_law(problem).supported(ends)]
         if state.limit is not None:
-            ends = self._affordable(problem, ends, state.limit)
+            ends = _within(ends, self._costs(problem, region.cost), state.limit)
         found = torch.cat([ends, region.starts])
         if isinstance(information, LatentUpperConfidenceBound):
             with torch.no_grad():
@@ -304,7 +308,7 @@ class IndirectQueries(AverageQueries):
             costs = costs_of(found)
         best = int((score / costs).argmax())
         nats, cost = float(all_nats[best]), float(costs[best])
-        priced = not isinstance(self.trial_costs.searched, float)
+        priced = not isinstance(self.cost, float) or self.has_own_cost
         why = (
             "It is the query of the most information about "
             f"{subject_of(information, problem)}"
@@ -313,13 +317,12 @@ class IndirectQueries(AverageQueries):
         )
         return Optimum(found[best], nats), why, {}
 
-    def _costs(self, problem: Problem) -> Callable[[Tensor], Tensor]:
-        return DeclaredCost(self.trial_costs.searched, problem.space).costs
-
-    def _affordable(self, problem: Problem, points: Tensor, limit: float) -> Tensor:
-        """Return the queries of the model's space that cost at most ``limit``."""
-        with torch.no_grad():
-            return points[self._costs(problem)(points) <= limit]
+    def _costs(
+        self, problem: Problem, cost: CostModel | None, is_compared: bool = False
+    ) -> Callable[[Tensor], Tensor]:
+        """Return the costs of the next query as a function of points, see ``next_cost``."""
+        log_cost = next_cost(self, problem, cost, is_compared=is_compared).log_cost
+        return lambda A: log_cost(A).exp()
 
     def _checked_names(self, names: Any) -> tuple[str, ...]:
         count = self.law.num_query_columns
@@ -391,6 +394,12 @@ class IndirectQueries(AverageQueries):
                 "exists there, too."
             ) from error
         law.check_answers(rows[:2], len(self.target_parameters))
+
+
+def _within(points: Tensor, costs: Callable[[Tensor], Tensor], limit: float) -> Tensor:
+    """Return the queries of the model's space that cost at most ``limit``."""
+    with torch.no_grad():
+        return points[costs(points) <= limit]
 
 
 def _check_query(law: DecodedConditional, row: Row) -> None:

@@ -35,10 +35,9 @@ from ax_costaware.core.batches import batch_size, setup_cost
 from ax_costaware.core.failures import failures_as_constraint, success_weight
 from ax_costaware.core.optimize import possible
 from ax_costaware.core.problem import Problem
-from ax_costaware.core.switching import kept_settings, next_cost
+from ax_costaware.core.switching import keeping_settings, next_cost
 from ax_costaware.costs import CostFunction, log_cost_function
 from ax_costaware.costs.cost_model import own_cost
-from ax_costaware.exceptions import InputError
 from ax_costaware.methods.priced import PricedMethod
 from ax_costaware.models.fantasies import fantasized
 from ax_costaware.models.posterior import FunctionalPosterior
@@ -146,20 +145,12 @@ class Search(Generic[Priced]):
 
         A switching cost is a step, which a search by gradients does not find.
         """
-        problem, found = self.problem, []
-        for row in kept_settings(problem, self.method):
-            held = problem.space.columns_of(row)
-            try:
-                space = problem.space.held_at(row)
-            except InputError:  # the equality constraints determine other values
-                continue
-            fixed = {**problem.held, **held}
-            points = space.sobol_points(_NUM_KEEPING, self.method.seed, fixed)
-            points[:, list(held)] = points.new_tensor([*held.values()])
-            points = possible(problem, points)
-            if len(points):
-                found.append((held, points.to(problem.evaluated)))
-        return found
+        problem = self.problem
+        found = [
+            (held, possible(problem, points).to(problem.evaluated))
+            for held, points in keeping_settings(problem, self.method, _NUM_KEEPING)
+        ]
+        return [(held, points) for held, points in found if len(points)]
 
     @cached_property
     def starts(self) -> Tensor:

@@ -79,16 +79,16 @@ def check_several(method: CostAware, problem: Problem) -> None:
                 "is of one value. Expected None; noise is averaged by the model."
             )
     rule = method.stop_rule
-    if rule is not None and not isinstance(rule, ImprovementPerCostStop):
-        raise InputError(
-            f"stop={method.stop!r} with several objectives: the Gittins index is of one value. "
-            "Expected False, or ImprovementPerCostStop() with a lmbda in hypervolume per cost."
-        )
     if rule is not None and scalarizes:
         raise InputError(
             f"stop={method.stop!r} and lmbda={method.lmbda!r} with a random weight of several "
             "objectives: no trial is worth its cost for one weight, and another is for the next. "
             "Expected stop=False, or an improvement of the hypervolume per cost."
+        )
+    if rule is not None and not isinstance(rule, ImprovementPerCostStop):
+        raise InputError(
+            f"stop={method.stop!r} with several objectives: the Gittins index is of one value. "
+            "Expected False, or ImprovementPerCostStop() with a lmbda in hypervolume per cost."
         )
     if method.lmbda is None:
         return

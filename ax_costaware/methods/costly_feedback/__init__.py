@@ -38,7 +38,7 @@ from ax_costaware.core.account import ROUNDING, BudgetState
 from ax_costaware.core.model import ARGUMENT, FixedHyperparameters, GivenModel, ModelOptions
 from ax_costaware.core.problem import Best, Decision, Problem, Stop, decision_seed, feasibility_text
 from ax_costaware.core.traits import Traits
-from ax_costaware.costs import SwitchingCost
+from ax_costaware.costs import BatchCost, SwitchingCost
 from ax_costaware.costs.declared_cost import cost_of
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.beta import BetaSchedule, checked_beta
@@ -96,10 +96,10 @@ class CostlyFeedback(CostedMethod):
     """Cost of a measurement, in a unit of your own: a number, a value object such as
     ``AffineCost({"epochs": 2.5})``, a function of the parameterization, or the name of the metric
     in which the cost of each measured trial is reported, from which it is learned; no
-    ``SwitchingCost``. The cost at the settings of a trial decides whether a measurement can be
-    paid. If it cannot be paid at the largest upper confidence bound, the trial is at the best
-    posterior mean. A learned cost is unknown until the first report: then anything that is left of
-    the budget pays for it."""
+    ``SwitchingCost`` or ``BatchCost``. The cost at the settings of a trial decides whether a
+    measurement can be paid. If it cannot be paid at the largest upper confidence bound, the trial
+    is at the best posterior mean. A learned cost is unknown until the first report: then anything
+    that is left of the budget pays for it."""
 
     budget: float | None = None
     """Largest total cost of all measurements; None for no limit. If no measurement is affordable,
@@ -124,10 +124,10 @@ class CostlyFeedback(CostedMethod):
             forgetting=optional(number_between_zero_and_one),
             time=optional(partial(nonempty_string, expected=expected)),
         )
-        if isinstance(self.cost, SwitchingCost):
+        if isinstance(self.cost, SwitchingCost | BatchCost):
             raise InputError(
-                f"cost={self.cost!r}: expected the cost of a measurement alone. A switching cost "
-                "is paid whether or not a trial is measured."
+                f"cost={self.cost!r}: expected the cost of a measurement alone. Switching and "
+                "set-up costs are paid whether or not a trial is measured."
             )
         super().__post_init__()
         if self.time is not None and self.time == self.trial_costs.metric:

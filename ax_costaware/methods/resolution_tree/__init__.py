@@ -29,10 +29,13 @@ from ax_costaware.core.history import PastTrial, blaming
 from ax_costaware.core.problem import Array, Decision, Problem, Stop
 from ax_costaware.core.traits import Groups, Traits
 from ax_costaware.core.trial_costs import TrialCosts
+from ax_costaware.costs import Cost
+from ax_costaware.costs.declared_cost import cost_of
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.laws import CellConditional
 from ax_costaware.methods.averages import AverageQueries, ChosenQuery, Region
 from ax_costaware.methods.averages.information import information_and_score, subject_of
+from ax_costaware.methods.costs import check_cost, named_cost
 from ax_costaware.methods.resolution_tree.tree import Cell, ResolutionTree
 from ax_costaware.space.parameters import Parameter, Range, Row
 
@@ -64,8 +67,10 @@ class TreeSearch(AverageQueries):
     splits: int | Sequence[int] = 2
     """Number of parts of a cell along every parameter, or along each one."""
 
-    costs: Sequence[float] | None = None
-    """Cost of a cell of each level, from level 0 to ``max_level``; None: ``0.5 (level + 1)``."""
+    costs: Sequence[float] | Cost | None = None
+    """Cost of a cell of each level, from level 0 to ``max_level``; or a value object by the level
+    and the center of a cell, such as ``AffineCost({"level": 2.0, "east": 0.1}, fixed=1.0)``; None:
+    ``0.5 (level + 1)``."""
 
     noise: Sequence[float] | float | None = None
     """Standard deviation of the noise of a measurement, one for each level or one for all; None:
@@ -98,6 +103,8 @@ class TreeSearch(AverageQueries):
                     f"target_parameters has the name {LEVEL!r}, which is that of the level."
                 )
         check_fields(self, keep_siblings=boolean)
+        if isinstance(self.costs, Cost):
+            named_cost(self.costs)
         for name in ("splits", "costs", "noise"):
             value = getattr(self, name)
             if hasattr(value, "tolist"):
@@ -119,8 +126,8 @@ class TreeSearch(AverageQueries):
 
     @property
     def trial_costs(self) -> CellCosts:
-        """Costs of cells by their level."""
-        return CellCosts(self)
+        """Costs of cells, by ``costs``."""
+        return CellCosts(self, self.costs if isinstance(self.costs, Cost) else None)
 
     @cached_property
     def tree(self) -> ResolutionTree:
@@ -131,7 +138,7 @@ class TreeSearch(AverageQueries):
             upper,
             self.max_level,
             splits=self.splits,
-            costs=self.costs,
+            costs=None if isinstance(self.costs, Cost) else self.costs,
             noise=self.noise,
         )
 
@@ -187,12 +194,12 @@ class TreeSearch(AverageQueries):
         """Return the costs of measuring cells, by ``cost_at``.
 
         Raises:
-            InputError: If a subclass's own ``cost_at`` gives no finite number > 0.
+            InputError: If ``costs``, or a subclass's own ``cost_at``, gives no finite number > 0.
         """
-        if not self.has_own_cost:
+        if not self.has_own_cost and not isinstance(self.costs, Cost):
             return [self.tree.cost(cell.level) for cell in cells]
-        own: Any = self.trial_costs.searched
-        return [own(self.parameters_of(cell)) for cell in cells]
+        cost = self.trial_costs.searched
+        return [cost_of(cost, self.parameters_of(cell)) for cell in cells]
 
     def check(self, problem: Problem) -> None:
         """Refuse parameters other than the level and those of a point, and trials of no cell."""
@@ -223,6 +230,8 @@ class TreeSearch(AverageQueries):
                 f"parameter constraints {problem.space.constraints} are not supported: the cells "
                 "of the tree fill a box."
             )
+        if isinstance(self.costs, Cost):
+            check_cost(problem, self.costs)
         self.measured_cells(problem)
 
     def check_trial(self, problem: Problem, trial: PastTrial) -> None:
@@ -399,7 +408,10 @@ class CellCosts(TrialCosts):
         Raises:
             InputError: If it is no cell of the tree.
         """
-        return self.method.tree.cost(self.method.cell_of(parameters).level)
+        cell = self.method.cell_of(parameters)
+        if self.declared is not None:
+            return cost_of(self.declared, parameters)
+        return self.method.tree.cost(cell.level)
 
     def largest(self, problem: Problem) -> float:
         """Return the largest cost of a cell, over at most ``_MOST_CELLS`` of each level."""

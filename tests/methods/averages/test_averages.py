@@ -12,7 +12,7 @@ from ax_costaware.core.history import PastTrial
 from ax_costaware.core.model import FixedHyperparameters
 from ax_costaware.core.problem import Decision, Stop
 from ax_costaware.core.simulation import Simulation
-from ax_costaware.costs import AffineCost
+from ax_costaware.costs import AffineCost, SwitchingCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.laws import GaussianConditional
 from ax_costaware.methods.averages.indirect_queries import IndirectQueries
@@ -69,6 +69,39 @@ def test_a_cost_may_be_a_sum() -> None:
     decision = decision_of(replace(METHOD, cost=AffineCost({"size": 1.0}, fixed=-1.0) + 2))
     assert decision.parameters["size"] == 1
     assert decision.expected_cost == 2.0
+
+
+@pytest.mark.parametrize(("change", "size"), [(50.0, 5), (1e-6, 1)])
+def test_a_setting_is_kept_if_its_change_is_expensive(change: float, size: int) -> None:
+    """The size 5 of the query before; all sizes tell the same."""
+    cost = SwitchingCost({"size": change}, AffineCost({"size": 1.0}))
+    decision = decision_of(replace(METHOD, cost=cost))
+    assert isinstance(decision, Decision)
+    assert decision.parameters["size"] == size
+    assert decision.expected_cost == pytest.approx(size + (0.0 if size == 5 else change))
+
+
+def test_costs_are_learned_from_reports() -> None:
+    space = Space.of([Range("a", 0, 1), Range("size", 1, 1000, is_integer=True)])
+    trials = [
+        PastTrial(
+            i,
+            {"a": a, "size": size},
+            status="COMPLETED",
+            outcome=math.sin(i),
+            is_observed=True,
+            reported_cost=0.5 * size,
+        )
+        for i, (a, size) in enumerate([(0.1, 500), (0.9, 50), (0.5, 20), (0.2, 5)])
+    ]
+    simulation = Simulation(replace(METHOD, cost="hours"), space, trials=trials)
+    problem = simulation.problem()
+    decision = simulation.method.decide(problem)
+    assert isinstance(decision, Decision)
+    sizes = [{**decision.parameters, "size": size} for size in range(1, 1001)]
+    expected = simulation.method.trial_costs.expected(problem, sizes)
+    least = min(cost for cost in expected if cost is not None)
+    assert decision.expected_cost == pytest.approx(least, rel=1e-6)
 
 
 @pytest.mark.parametrize(("budget", "size"), [(16.0, 1), (15.5, None)])
