@@ -115,6 +115,9 @@ CASES: dict[str, tuple[Method, Space, dict[str, Any]]] = {
         CostAware(ac.SwitchingCost({"kind": 0.3}, "price"), candidates=TABLE, **FEW), SPACE, {},
     ),
     "ei, learned, hierarchy": (CostAware(FLAT, lmbda=0.001, **FEW), TREE, BOUNDED),
+    "ei, function, hierarchy": (
+        CostAware(lambda row: 1.0 + (row["kind"] != "c") * row["x2"], **FEW), TREE, {},
+    ),
     "gittins, hierarchy, nonlinear": (
         Gittins(FLAT, input_constraints=[PRODUCT], **FEW),
         TREE,

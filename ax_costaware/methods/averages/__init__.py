@@ -123,7 +123,8 @@ class AverageQueries(Method):
     - ``"max_value_entropy_noise_aware"``: the same, with the noise of the answer.
 
     If no query is informative about the value (1e-6 nats), joint entropy is used. ``LatentUCB`` is
-    no information criterion: it asks queries about the point of the largest confidence bound.
+    no information criterion: it asks queries about the point of the largest confidence bound,
+    whatever they cost.
     """
 
     hyperparameters: FixedHyperparameters | None = None

@@ -88,8 +88,8 @@ class IndirectQueries(AverageQueries, CostedMethod):
     """Cost of a query, in a unit of your own: a number; a value object such as
     ``AffineCost({"patients": 2.5})`` by the names of the experiment's parameters, or a function of
     the parameterization; the name of the metric in which the cost of each query is reported, from
-    which it is learned; or a ``SwitchingCost`` on top of one of these. Queries are compared by
-    information per unit of cost."""
+    which it is learned; or a ``SwitchingCost`` or ``BatchCost`` on top of one of these. Queries are
+    compared by information per unit of cost."""
 
     acquisition: Information | LatentUCB = "joint_entropy"
 
