@@ -14,7 +14,7 @@ from ax_costaware.core.account import costs_of_runs, ledger_of
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.problem import Pending, Problem
 from ax_costaware.core.simulation import Outcome
-from ax_costaware.core.switching import next_cost, switching_cost
+from ax_costaware.core.switching import check_switching_cost, next_cost, switching_cost
 from ax_costaware.costs import (
     AffineCost,
     ControlSet,
@@ -27,6 +27,7 @@ from ax_costaware.costs.cost_model import TrialContext
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import CostAware
 from ax_costaware.space import Choice, Range, Space
+from ax_costaware.space.hierarchy import Condition
 from ax_costaware.space.parameters import Row
 from tests.priced import method_of
 
@@ -285,6 +286,30 @@ def test_learned_costs_are_learned_without_switching_costs() -> None:
 def test_what_does_not_fit_is_refused(changes: Any, base: Any, name: str) -> None:
     with pytest.raises(InputError, match=name):
         Simulation(CostAware(SwitchingCost(changes, base)), SPACE)
+
+
+def test_a_parameter_that_not_every_trial_has_costs_by_a_number_alone() -> None:
+    """It has no value to change from after a trial without it."""
+    kind, conditions = Choice("kind", ("oven", "air")), {"heat": Condition("kind", ("oven",))}
+    space = Space.of([kind, Range("heat", 20.0, 200.0)], conditions=conditions)
+    Simulation(CostAware(SwitchingCost({"heat": 2.0}, 1.0)), space)
+    switching = SwitchingCost({"heat": LinearSwitch(0.1, 0.2)}, 1.0)
+    with pytest.raises(InputError, match=r"changes\['heat'\]: expected a number, since not every"):
+        Simulation(CostAware(switching), space)
+
+
+def test_a_choice_may_lose_a_value_later() -> None:
+    """Refused before the first trial, and taken once a trial has a record."""
+    space = Space.of([Choice("lamp", ("red", "green")), Range("days", 1, 8)])
+    method = CostAware(SwitchingCost({"lamp": TableSwitch(LAMPS)}, 1.0))
+    with pytest.raises(InputError, match="'blue'"):
+        Simulation(method, space)
+    trial = PastTrial(0, {"lamp": "blue", "days": 2}, outcome=1.0, record={"phase": "rule"})
+    problem = Problem(space, (trial,))
+    check_switching_cost(problem, method)
+    assert switching_cost(problem, method, {"lamp": "red", "days": 2}) == 5.0
+    X = space.encode([{"lamp": "red", "days": 2}, {"lamp": "green", "days": 2}])
+    assert next_cost(method, problem).log_cost(X).exp().tolist() == pytest.approx([6.0, 7.0])
 
 
 def test_a_budget_pays_for_switching_costs() -> None:
