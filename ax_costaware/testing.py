@@ -124,6 +124,10 @@ def _said(client: Client, index: int) -> dict[str, Any]:
     return found
 
 
+def _parameters(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
+    return [decision.parameters for decision in decisions]
+
+
 def _numbers(value: Any) -> Iterator[float]:
     """Yield all numbers in nested JSON."""
     if isinstance(value, Mapping):
@@ -391,6 +395,16 @@ class MethodContract:
         contract.complete(run.client, _RUNNING)
         return run
 
+    @pytest.fixture(scope="class")
+    @classmethod
+    def usual(cls) -> tuple[Simulation, list[Decision]]:
+        """Run trials one after the other without Ax; no test goes on with it."""
+        return cls()._simulated(cls()._few)
+
+    @property
+    def _few(self) -> int:
+        return self.method.initial_trials + 3
+
     def _store(self, run: _Run) -> None:
         run.stored["json"] = str(run.folder / "run.json")
         run.client.save_to_json_file(run.stored["json"])
@@ -450,55 +464,55 @@ class MethodContract:
             assert spending(loaded).entries[index] == spending(run.client).entries[index]
         assert recommend(loaded).standard_deviation >= 0
 
-    def test_the_seed_alone_is_random(self) -> None:
+    def test_the_seed_alone_is_random(self, usual: tuple[Simulation, list[Decision]]) -> None:
         """The same seed decides alike, whatever state global generators have, and leaves it."""
-        found: list[Any] = []
-        for seed in (1, 1, 2):
+        count = self.method.initial_trials + 1
+        found: list[list[dict[str, Any]]] = []
+        for seed in (self.method.seed, self.method.seed + 1):
             torch.manual_seed(len(found))
             np.random.seed(len(found))  # noqa: NPY002
             random.seed(len(found))
             before = torch.get_rng_state(), np.random.get_state()[1], random.getstate()  # type: ignore[index]  # noqa: NPY002
-            _, decisions = self._simulated(self.method.initial_trials + 1, seed=seed)
+            _, decisions = self._simulated(count, seed=seed)
             after = torch.get_rng_state(), np.random.get_state()[1], random.getstate()  # type: ignore[index]  # noqa: NPY002
             assert repr(before) == repr(after)
-            found.append([decision.parameters for decision in decisions])
-        assert found[0] == found[1]
-        assert found[0] != found[2] or self.is_deterministic
+            found.append(_parameters(decisions))
+        assert found[0] == _parameters(usual[1][:count])
+        assert found[0] != found[1] or self.is_deterministic
 
-    def test_settings_of_a_process_do_not_matter(self) -> None:
+    def test_settings_of_a_process_do_not_matter(
+        self, usual: tuple[Simulation, list[Decision]]
+    ) -> None:
         """Such as the default type of torch, or errors of numpy."""
         count, dtype = self.method.initial_trials + 2, torch.get_default_dtype()
-        usual = [decision.parameters for decision in self._simulated(count)[1]]
         try:
             torch.set_default_dtype(torch.float64 if dtype == torch.float32 else torch.float32)
             with torch.no_grad(), np.errstate(all="raise"):
-                found = [decision.parameters for decision in self._simulated(count)[1]]
+                _, decisions = self._simulated(count)
         finally:
             torch.set_default_dtype(dtype)
-        assert found == usual
+        assert _parameters(decisions) == _parameters(usual[1][:count])
 
-    def test_directions_mirror_each_other(self) -> None:
+    def test_directions_mirror_each_other(self, usual: tuple[Simulation, list[Decision]]) -> None:
         """Minimizing ``-y`` asks for the same trials as maximizing ``y``."""
-        count = self.method.initial_trials + 3
-        (one, found), (other, mirrored) = (
-            self._simulated(count, scale=scale, minimize=direction)
-            for scale, direction in ((1.0, self.minimize), (-1.0, not self.minimize))
-        )
-        assert [d.parameters for d in found] == [d.parameters for d in mirrored]
+        one, found = usual
+        other, mirrored = self._simulated(self._few, scale=-1.0, minimize=not self.minimize)
+        assert _parameters(found) == _parameters(mirrored)
         assert one.recommend().mean == pytest.approx(-other.recommend().mean, rel=1e-6, abs=1e-9)
 
-    def test_the_unit_of_outcomes_does_not_matter(self) -> None:
+    def test_the_unit_of_outcomes_does_not_matter(
+        self, usual: tuple[Simulation, list[Decision]]
+    ) -> None:
         """Where hyperparameters are fitted, and no price relates outcomes to costs."""
         if not self._is_fitted or getattr(self.method, "lmbda", None) is not None:
             pytest.skip("the strategy has numbers in the unit of outcomes")
-        count = self.method.initial_trials + 3
-        found = [[d.parameters for d in self._simulated(count, scale)[1]] for scale in (1.0, _UNIT)]
-        assert found[0] == found[1]
+        assert _parameters(self._simulated(self._few, _UNIT)[1]) == _parameters(usual[1])
 
-    def test_the_unit_of_costs_does_not_matter(self) -> None:
+    def test_the_unit_of_costs_does_not_matter(
+        self, usual: tuple[Simulation, list[Decision]]
+    ) -> None:
         """``strategy`` is made in another unit, and everything is charged in it."""
-        count = self.method.initial_trials + 3
-        (one, found), (other, scaled) = (self._simulated(count, unit=u) for u in (1.0, _UNIT))
+        (one, found), (other, scaled) = usual, self._simulated(self._few, unit=_UNIT)
         ranges = {p.name: p for p in self.parameters if isinstance(p, RangeParameterConfig)}
         for a, b in zip(found, scaled, strict=True):
             expected = {
@@ -817,7 +831,7 @@ class MethodContract:
         costs = [said["record"]["expected_cost"] for said in run.said]
         known = [cost for cost in costs if cost]
         limit = 1.001 * statistics.median(known) if len(set(known)) > 1 else 2 * known[0]
-        _, decisions = self._simulated(self.method.initial_trials + 3, max_trial_cost=limit)
+        _, decisions = self._simulated(self._few, max_trial_cost=limit)
         assert len(decisions) > self.method.initial_trials
         assert all((decision.expected_cost or 0.0) <= limit * (1 + 1e-6) for decision in decisions)
 

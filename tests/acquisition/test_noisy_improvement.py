@@ -85,6 +85,15 @@ def test_only_feasible_points_are_improved_on() -> None:
     assert agree(ours(POINTS), expected, 0.03)
 
 
+def test_small_values_may_be_good() -> None:
+    (model, X), (negative, _) = gp(), gp(sign=-1.0)
+    expected = LogNoisyExpectedImprovementPerCost(model, X, cost, num_samples=2**11)(POINTS)
+    mirrored = LogNoisyExpectedImprovementPerCost(
+        negative, X, cost, num_samples=2**11, maximize=False
+    )
+    assert agree(mirrored(POINTS), expected.detach(), 0.03)
+
+
 def test_a_weight_counts_as_a_cost_that_is_less() -> None:
     """Of half the probability a trial is worth half, in the value and in the margin."""
     model, X = gp()

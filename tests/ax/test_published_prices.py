@@ -84,7 +84,7 @@ def test_known_matern_kernel() -> None:
 
     known, outcomes = X[:5], np.array([objective(arm) for arm in arms[:5]])
     weights = np.linalg.inv(kernel(known, known) + 1e-6 * np.eye(5))
-    rivals = np.random.default_rng(0).uniform(size=(2000, 2))
+    rivals = np.random.default_rng(0).uniform(size=(500, 2))
     found = []
     for x in np.vstack([X[5:], rivals]):
         k = kernel(x[None], known)

@@ -90,13 +90,13 @@ def test_costs_of_a_tensor_are_those_of_its_rows(
     sizes = torch.tensor([10, 100, 1000]).to(dtype)
     X[..., 1] = sizes[torch.randint(3, batch_shape, generator=generator)]
     product = ProductCost({0: 0.5, -1: -1}, scale=3.0)
-    affine = AffineCost({0: 2.0, -1: 0.5}, fixed=0.25)
+    affine = AffineCost({-3: 2.0, -1: 0.5}, fixed=0.25)
     for cost in (ConstantCost(2.5), affine, product, SIZES, 0.5 + affine + SIZES + product):
         costs = cost(X)
         assert costs.shape == batch_shape
         assert costs.dtype == (dtype if dtype.is_floating_point else torch.double)
         for row, value in zip(X.reshape(-1, 3), costs.reshape(-1), strict=True):
-            values = dict(enumerate(row.tolist())) | {-1: float(row[-1])}
+            values = {k: float(row[k]) for k in range(-3, 3)}
             assert float(value) == pytest.approx(cost.at(values), rel=1e-6)
 
 

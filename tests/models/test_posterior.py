@@ -79,6 +79,7 @@ def test_factored_posterior_is_the_models(
     assert mean.shape == variance.shape == (4, 2)
     assert torch.allclose(mean, posterior.mean.reshape(4, 2), rtol=1e-8)  # type: ignore[attr-defined]
     assert torch.allclose(variance, posterior.variance.reshape(4, 2), rtol=1e-5)  # type: ignore[attr-defined]
+    assert torch.allclose(found.mean(points), mean)
 
 
 def test_gradients_against_differences() -> None:
@@ -193,8 +194,8 @@ def test_pending_points_of_a_model_that_cannot_be_fantasised() -> None:
     model = GenericDeterministicModel(lambda X: X.sum(-1, keepdim=True))
     with pytest.raises(UnsupportedInputError, match="X_pending: got 2 pending points"):
         FunctionalPosterior.of(model, X_pending=torch.rand(2, D, dtype=torch.double))
-    mean, _ = FunctionalPosterior.of(model)(torch.ones(1, D, dtype=torch.double))
-    assert mean.tolist() == [3.0]
+    posterior, point = FunctionalPosterior.of(model), torch.ones(1, D, dtype=torch.double)
+    assert posterior(point)[0].tolist() == posterior.mean(point).tolist() == [3.0]
 
 
 def test_a_transform_may_leave_out_columns() -> None:

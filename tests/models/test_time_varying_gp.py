@@ -168,3 +168,12 @@ def test_constructor_arguments_from_a_data_set() -> None:
     exact = SupervisedDataset(X, Y, Yvar=torch.full_like(Y, 1e-6), **names)
     model = TimeVaryingGP(**TimeVaryingGP.construct_inputs(exact))
     assert isinstance(model.likelihood, FixedNoiseGaussianLikelihood)
+
+
+def test_one_outcome_of_several() -> None:
+    X, Y = data(m=2)
+    model = TimeVaryingGP(X, Y)
+    model.forgetting_kernel.forgetting = torch.tensor([0.01, 0.2]).reshape(2, 1, 1)
+    posterior, part = model.posterior(at(30.0)), model.subset_output([1]).posterior(at(30.0))
+    assert torch.allclose(part.mean, posterior.mean[:, 1:])
+    assert torch.allclose(part.variance, posterior.variance[:, 1:])
