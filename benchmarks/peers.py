@@ -573,40 +573,46 @@ FIDELITY_CURVES = {
 }
 """The same of methods that choose the size of the training set."""
 
-_FLOOR = 1e-3
-"""Logarithms are of losses of at least this."""
+_FLOOR = 0.01
+"""Logarithms are of losses of at least this, so that the last digits do not decide."""
 
 
 def figure() -> go.Figure:
     """Loss against the part of the budget that is spent, a panel for each kind of problem.
 
-    Of a kind the geometric mean, over its problems, of mean losses: of those in which all methods
-    that are drawn were run.
+    Of a kind the geometric mean, over its problems, of mean losses. A method is drawn where it was
+    run on all problems of the kind.
     """
     kinds, found = groups(), kept()
-    titles = [*kinds, "training-set size, accuracy"]
+    results = json.loads((RESULTS / "fidelity.json").read_text()).get("cloud", {})
+    titles = [*kinds, *(["training-set size"] if results else [])]
     drawn = make_subplots(rows=2, cols=3, subplot_titles=titles, vertical_spacing=0.14)
+    named: set[str] = set()
     for place, names in enumerate(kinds.values()):
-        complete = [n for n in names if all((n, m) in found for m in CURVES)]
+        complete = [n for n in names if (n, "default") in found]
         for method, (title, colour) in CURVES.items():
+            if not all((n, method) in found for n in complete):
+                continue
             means = [found[n, method].mean(axis=0) for n in complete]
             losses = np.exp(np.log(np.maximum(means, _FLOOR)).mean(axis=0))
-            _add_curve(drawn, place, LEVELS, losses, title, colour, place == 0)
-    results = json.loads((RESULTS / "fidelity.json").read_text())["cloud"]
+            title += " (1 seed)" if min(len(found[n, method]) for n in complete) == 1 else ""
+            _add_curve(drawn, place, losses, title, colour, method not in named)
+            named.add(method)
     for method, (title, colour) in FIDELITY_CURVES.items():
         if method in results:
             means = results[method]["mean regrets"]
             regrets = [None if r is None else max(r, _FLOOR) for r in means]
-            _add_curve(drawn, len(kinds), LEVELS, regrets, title, colour, True, "legend2")
+            _add_curve(drawn, len(kinds), regrets, title, colour, True, "legend2")
     drawn.update_yaxes(type="log", dtick=1)
     drawn.update_yaxes(title="loss", col=1)
-    drawn.update_yaxes(title="percentage points below the best", row=2, col=2)
-    drawn.update_xaxes(title="part of the budget", row=2)
+    if results:
+        drawn.update_yaxes(title="accuracy below the best, points", row=2, col=2)
+    drawn.update_xaxes(title="part of the budget")
     drawn.update_layout(
         template="plotly_white",
         margin={"l": 60, "r": 10, "t": 40, "b": 50},
-        legend={"x": 0.69, "y": 0.44, "yanchor": "top"},
-        legend2={"x": 0.69, "y": 0.16, "yanchor": "top"},
+        legend={"x": 0.71, "y": 0.42, "yanchor": "top"},
+        legend2={"x": 0.71, "y": 0.14, "yanchor": "top"},
     )
     return drawn
 
@@ -614,7 +620,6 @@ def figure() -> go.Figure:
 def _add_curve(
     drawn: go.Figure,
     place: int,
-    at: Sequence[float],
     losses: Sequence[float | None] | Array,
     title: str,
     colour: str,
@@ -623,7 +628,7 @@ def _add_curve(
 ) -> None:
     row, column = divmod(place, 3)
     drawn.add_scatter(
-        x=list(at),
+        x=list(LEVELS),
         y=list(losses),
         name=title,
         legend=legend,

@@ -23,6 +23,7 @@ import plotly.graph_objects as go
 from costly_feedback_paper import A2, FORGETTING
 from kept_runs import RESULTS
 from measured import panel
+from peers import figure as peers
 from plotly.colors import qualitative
 from plotly.subplots import make_subplots
 
@@ -230,6 +231,7 @@ FIGURES: dict[str, tuple[Callable[[], go.Figure], int]] = {
     "published_costly_feedback": (costly_feedback, 560),
     "published_gittins": (gittins, 1500),
     "measured_panel": (panel, 520),
+    "peers": (peers, 640),
 }
 """The figures by the names of their files, and how high they are."""
 

@@ -160,3 +160,4 @@ def test_measured_tables_are_those_of_the_kept_runs(monkeypatch: pytest.MonkeyPa
     page = read(DOCS / "measured.md")
     assert measured.verdict_table(losses) in page
     assert measured.choice_table(losses) in page
+    assert importlib.import_module("peers").summary_table() in read(DOCS / "peers.md")
