@@ -3,7 +3,8 @@
 Noisy objectives with costs per repeat. What counts is the noise-free value of what would be
 deployed, at half and at the end of the budget. Rivals measure every trial 1, 3 or 5 times, and
 report the mean: our default, Ax's own acquisition function in the same loop ("plain Ax"), Optuna's
-TPE, and quasi-random trials.
+TPE, and quasi-random trials. "repeats 0.1" has ``confirm=0.1``; "repeats cooled" has an exponent of
+the cost that cools, and a squared-exponential kernel.
 
     nice python benchmarks/repeats.py --seeds 16       # resumable: finished runs are kept
     python benchmarks/repeats.py --table
@@ -196,12 +197,12 @@ def method_of(name: str, task: str, seed: int) -> tuple[Method, int | None]:
     kind, _, number = name.rpartition(" ")
     budget = task_of(task).budget
     if kind in ("", "repeats"):
-        confirm = None if number == "repeats" else float(number)
-        cost = TrialCost(task)
-        return (
-            CostAware(cost, budget=budget, seed=seed, repeats=REPEATS, confirm=confirm, **SEARCH),
-            None,
-        )
+        cost, settings = TrialCost(task), {**SEARCH}
+        if number == "cooled":
+            settings |= {"acquisition": "log_ei_cost_cooling", "kernel": "squared_exponential"}
+        elif kind:
+            settings["confirm"] = float(number)
+        return CostAware(cost, budget=budget, seed=seed, repeats=REPEATS, **settings), None
     count = int(number)
     if kind == "default":
         return CostAware(TrialCost(task, count), budget=budget, seed=seed, **SEARCH), count
@@ -213,6 +214,7 @@ def method_of(name: str, task: str, seed: int) -> tuple[Method, int | None]:
 METHODS = (
     "repeats",
     "repeats 0.1",
+    "repeats cooled",
     *(f"{kind} {n}" for kind in ("default", "plain Ax", "TPE") for n in (1, 3, 5)),
     "random 1",
 )

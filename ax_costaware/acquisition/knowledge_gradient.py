@@ -30,7 +30,7 @@ from torch import Tensor
 
 from ax_costaware.acquisition.criteria import log_expected_gain
 from ax_costaware.acquisition.pointwise import PointwiseAcquisition, takes_its_inputs
-from ax_costaware.argument_checks import finite_tensor
+from ax_costaware.argument_checks import finite_tensor, nonnegative_number
 from ax_costaware.costs import CostFunction, log_cost_function
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.factor import least
@@ -92,6 +92,7 @@ class LogKnowledgeGradientPerCost(PointwiseAcquisition):
         is_feasible: ``n`` booleans: which points of ``X_baseline`` may be deployed. None: all.
         log_weight: A function from points ``n x d`` to ``n`` logarithms that are added, such as
             that of the probability that the trial is feasible; None for none.
+        exponent: Exponent of the cost, >= 0.
 
     Raises:
         InputError: If an argument is not of that kind.
@@ -106,8 +107,10 @@ class LogKnowledgeGradientPerCost(PointwiseAcquisition):
         X_pending: Tensor | None = None,
         is_feasible: Tensor | None = None,
         log_weight: Callable[[Tensor], Tensor] | None = None,
+        exponent: float = 1.0,
     ) -> None:
         super().__init__(model=model)
+        self.exponent = nonnegative_number(exponent, "exponent")
         finite_tensor(X_baseline, "X_baseline", (None, None), "n x d finite numbers, n >= 1")
         if is_feasible is not None:
             if is_feasible.shape != X_baseline.shape[:1] or not bool(is_feasible.any()):
@@ -149,5 +152,5 @@ class LogKnowledgeGradientPerCost(PointwiseAcquisition):
         value = self.log_gain(points)
         below = (self._hopeless - value).clamp_min(0.0)
         value = torch.maximum(value, self._hopeless) - below.log1p()
-        value = value - self._log_cost(points)
+        value = value - self.exponent * self._log_cost(points)
         return value if self._log_weight is None else value + self._log_weight(points)

@@ -116,7 +116,7 @@ class CostAware(PricedMethod):
       a trial, and no parameter is fixed; else over the best posterior mean.
     - ``"log_ei_per_cost"``: the same, always over the best posterior mean.
     - ``"log_ei_cost_cooling"``: the same, with an exponent of the cost that is the share of the
-      budget that is left.
+      budget that is left; with ``repeats`` or ``confirm`` that of the knowledge gradient.
     - ``"parego_per_cost"``, for several objectives: expected improvement per unit of cost of a
       scalarization with random weights.
 
@@ -189,7 +189,7 @@ class CostAware(PricedMethod):
         check_budgets(self)
         self._check_stop()
         self._check_repeats()
-        if self.acquisition == "log_ei_cost_cooling" and self.budget is None:
+        if self.cools and self.budget is None:
             raise InputError(
                 "acquisition='log_ei_cost_cooling' with budget=None: the exponent of the cost is "
                 "the share of the budget that is left, so a budget is needed."
@@ -264,6 +264,11 @@ class CostAware(PricedMethod):
         """True if trials are chosen by the knowledge gradient: with repeats, or to confirm."""
         return self.repeats is not None or self.confirm is not None
 
+    @property
+    def cools(self) -> bool:
+        """True if the exponent of the cost is the share of the budget that is left."""
+        return self.acquisition == "log_ei_cost_cooling"
+
     def check(self, problem: Problem) -> None:
         """Refuse parameters that cannot count repeats, and settings for other objectives."""
         if self.repeats is not None:
@@ -302,7 +307,7 @@ class CostAware(PricedMethod):
         if self.repeats is not None and problem is not None:
             options = repeats_options(self.repeats, problem, metric)
             key = repeats_key(options)
-            options["bounds"] = problem.space.bounds
+            options |= {"bounds": problem.space.bounds, "kernel": self.kernel}
             return ModelOptions("RepeatsGP", RepeatsGP, options, normalizes=False, key=key)
         if given is None and self.kernel == "matern":
             return ModelOptions("MaternGP", MaternGP)
@@ -349,10 +354,15 @@ class CostAware(PricedMethod):
         given = [
             f"{n}={v!r}" for n in ("repeats", "confirm") if (v := getattr(self, n)) is not None
         ]
-        if given and self.acquisition != "log_nei_per_cost":
+        if given and not (self.acquisition == "log_nei_per_cost" or self.cools):
             raise InputError(
-                f"{given[0]} with acquisition={self.acquisition!r}: expected the default, since "
-                "trials are chosen by the knowledge gradient per cost."
+                f"{given[0]} with acquisition={self.acquisition!r}: expected the default or "
+                "'log_ei_cost_cooling', since trials are chosen by the knowledge gradient per cost."
+            )
+        if given and self.cools and self.stop_rule is not None:
+            raise InputError(
+                f"{given[0]} with acquisition={self.acquisition!r}: expected no stopping rule, "
+                "which compares the knowledge gradient per cost with a price."
             )
         if given and isinstance(self.stop_rule, GittinsStop):
             raise InputError(
@@ -364,11 +374,6 @@ class CostAware(PricedMethod):
             raise InputError(
                 f"{given[0]} is in shared={self.shared!r}: expected other parameters, since each "
                 "trial has its own number of repeats."
-            )
-        if self.repeats is not None and self.kernel != "matern":
-            raise InputError(
-                f"{given[0]} with kernel={self.kernel!r}: the model of trials with repeats has a "
-                "Matern kernel."
             )
         if self.confirm is not None and self.budget is None:
             raise InputError(f"confirm={self.confirm!r} with budget=None: a budget is needed.")

@@ -167,7 +167,7 @@ def assess(method: CostAware, problem: Problem, rule: StopRule | None) -> Assess
             if method.acquisition == GITTINS:
                 criterion = search.index(price)
             else:
-                criterion = search.improvement(best_f, cost_exponent(method, state))
+                criterion = search.improvement(best_f, search.cost_exponent)
             found = search.maximize_affordable(criterion)
         by_improvement = isinstance(rule, ImprovementPerCostStop)
         index_at = partial(
@@ -222,15 +222,6 @@ def _towards_feasible(search: Search[CostAware], assessment: Assessment) -> Asse
         stop=False,
         decision=_decision(search, assessment, found),
     )
-
-
-def cost_exponent(method: CostAware, state: BudgetState) -> float:
-    """Return the exponent of the cost: the share of the budget that is left, if it cools."""
-    if method.acquisition != "log_ei_cost_cooling":
-        return 1.0
-    assert state.remaining is not None
-    assert method.budget is not None
-    return max(state.remaining, 0.0) / method.budget
 
 
 def _index_at(
@@ -371,9 +362,10 @@ def _why(
         per = "per unit of cost" if method.acquisition in EI_PER_COST else _COOLED
         first = f"It has the largest expected improvement {per}; its Gittins index is {index:.6g}"
     if method.weighs_noise:
+        per = _COOLED if method.cools else "per unit of cost"
         first = (
-            "It has the largest expected gain in the value of the final recommendation per unit of "
-            f"cost; less its cost, this value is {index:.6g}"
+            f"It has the largest expected gain in the value of the final recommendation {per}; "
+            f"less its cost, this value is {index:.6g}"
         )
     last = ""
     if feasibility is not None:

@@ -26,7 +26,6 @@ from ax_costaware.acquisition.hypervolume_improvement import (
 from ax_costaware.acquisition.noisy_improvement import has_factor, has_found_noise
 from ax_costaware.core.problem import Problem
 from ax_costaware.core.switching import next_cost
-from ax_costaware.methods.cost_aware.assessment import cost_exponent
 from ax_costaware.methods.cost_aware.search import Search
 from ax_costaware.models.fantasies import fantasized
 from ax_costaware.models.outcome_scale import OutcomeScale
@@ -253,7 +252,7 @@ class Front:
             self.ref_point,
             X if len(X) else problem.evaluated,
             self.search.compared_cost,
-            exponent=cost_exponent(self.method, self.search.budget_state),
+            exponent=self.search.cost_exponent,
             is_feasible=may_be_best if len(X) else torch.zeros(len(problem.evaluated)).bool(),
             num_samples=_NUM_SAMPLES if is_noisy else None,
             log_weight=self.search.log_weight,

@@ -198,6 +198,7 @@ def maximize_knowledge_per_cost(
         search.compared_cost,
         is_feasible=may_be_best if bool(may_be_best.any()) else None,
         log_weight=search.log_weight,
+        exponent=search.cost_exponent,
     )
     if method.confirm is not None and (found := _confirmation(search, acquisition)):
         return acquisition, found

@@ -127,6 +127,16 @@ class Search(Generic[Priced]):
             return f"what is left of the budgets, {' and '.join(left)} pays for no trial"
         return "what is left of the budget pays for no trial"
 
+    @property
+    def cost_exponent(self) -> float:
+        """Exponent of the cost: the share of the budget that is left, if it cools."""
+        method, left = self.method, self.budget_state.remaining
+        if not getattr(method, "cools", False):
+            return 1.0
+        assert left is not None
+        assert method.budget is not None
+        return max(left, 0.0) / method.budget
+
     @cached_property
     def points(self) -> Tensor:
         """``n x d`` valid quasi-random points; untried ones if the space can be enumerated."""

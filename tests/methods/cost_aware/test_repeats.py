@@ -7,13 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from gpytorch.kernels import RBFKernel
 
+from ax_costaware.acquisition import LogKnowledgeGradientPerCost
 from ax_costaware.core import Decision, Simulation, Stop
 from ax_costaware.core.simulation import Outcome
 from ax_costaware.costs import AffineCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import CostAware, MultiFidelity
-from ax_costaware.methods.cost_aware.rules import GittinsStop
+from ax_costaware.methods.cost_aware.rules import GittinsStop, ImprovementPerCostStop
+from ax_costaware.methods.cost_aware.search import Search
 from ax_costaware.space import AtMost, Candidates, Choice, NonlinearConstraint, Range, Space
 from ax_costaware.space.hierarchy import Condition
 
@@ -124,6 +128,31 @@ def test_fewer_repeats_than_planned_are_realized_ones() -> None:
     assert trial.errors["objective"] == pytest.approx(np.std([1, 2, 4], ddof=1) / np.sqrt(3))
 
 
+def test_cost_cools_by_the_share_of_the_budget_that_is_left() -> None:
+    """The next trial is the best of the points where the search begins, by its own exponent."""
+    method = replace(METHOD, acquisition="log_ei_cost_cooling", kernel="squared_exponential")
+    simulation = Simulation(method, SPACE)
+    for index in range(6):
+        decision = simulation.ask()
+        assert isinstance(decision, Decision)
+        simulation.tell(decision, Outcome(repeats=measured(decision.parameters, index)))
+    problem = simulation.problem()
+    assert isinstance(problem.model.covar_module, RBFKernel)  # type: ignore[union-attr]
+    state = method.budget_state(problem)
+    search = Search(method, problem, method.trial_costs.model(problem), state)  # type: ignore[arg-type]
+    assert state.remaining is not None
+    assert search.cost_exponent == pytest.approx(state.remaining / 60.0)
+    decision = simulation.ask()
+    assert isinstance(decision, Decision)
+    gain = LogKnowledgeGradientPerCost(problem.model, problem.evaluated)
+    (mine,) = problem.space.encode([decision.parameters])
+    X = torch.cat([mine.unsqueeze(0), search.points])
+    with torch.no_grad():
+        values = gain.log_gain(X) - search.cost_exponent * search.costs(X).log()
+    assert float(values[0]) >= float(values.max()) - 1e-6
+    assert "counts less the less is left" in decision.why
+
+
 def test_a_price_ends_the_run() -> None:
     method = replace(METHOD, budget=None, lmbda=10.0)
     simulation = Simulation(method, SPACE)
@@ -184,7 +213,15 @@ def test_constrained_conditional_and_only_parameters_are_refused() -> None:
         ({"repeats": ""}, "repeats"),
         ({"repeats": "folds", "acquisition": "log_ei_per_cost"}, "knowledge gradient"),
         ({"repeats": "folds", "budget": 9.0, "stop": GittinsStop()}, "without noise"),
-        ({"repeats": "folds", "kernel": "squared_exponential"}, "Matern"),
+        (
+            {
+                "repeats": "folds",
+                "acquisition": "log_ei_cost_cooling",
+                "budget": 9.0,
+                "stop": ImprovementPerCostStop(),
+            },
+            "no stopping rule",
+        ),
         ({"repeats": "n", "candidates": Candidates({"x": [0, 1], "n": [1, 2]})}, "a column of"),
         ({"confirm": 0.1}, "a budget is needed"),
         ({"confirm": 1.5, "budget": 9.0}, "confirm"),
