@@ -14,6 +14,7 @@ from torch import Tensor
 from ax_costaware.acquisition import LatentSpace, best_latent_points, sample_optima
 from ax_costaware.acquisition.conditional_entropy_search import ConditionalJointEntropySearch
 from ax_costaware.acquisition.feasibility import Feasibility, OutcomeConstraint
+from ax_costaware.acquisition.latent_samples import joint_draws
 from ax_costaware.laws import GaussianConditional
 from ax_costaware.models import ConditionalMeanProcess
 from tests.acquisition.indirect_models import line_model, posterior_of, rbf
@@ -69,6 +70,15 @@ def test_samples_are_the_best_of_those_within_bounds(
     assert len(there) > 0.93 * count
     assert ks_2samp(there.numpy(), heights.numpy()).pvalue > 0.01
     assert ks_2samp(inputs.flatten().numpy(), points[rows].flatten().numpy()).pvalue > 0.01
+
+
+def test_draws_at_many_points_are_smooth_and_of_the_right_size() -> None:
+    """Their covariance is singular in digits of a computer."""
+    posterior = posterior_of(line_model())
+    draws = joint_draws(posterior, Feasibility([]), X, 400, 0).detach()
+    assert float(draws.diff(dim=0).abs().max()) < 0.1
+    _, variance = posterior.latent(X)
+    assert torch.allclose(draws.var(dim=-1), variance.detach(), rtol=0.35, atol=1e-4)
 
 
 def test_the_best_of_another_function() -> None:

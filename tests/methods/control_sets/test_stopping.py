@@ -12,7 +12,7 @@ from ax_costaware.core.problem import Decision, Pending, Problem, Stop
 from ax_costaware.core.simulation import Simulation
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.values import ControlSetValues
-from ax_costaware.methods.stopping import GAIN_FACTOR, IN_A_ROW
+from ax_costaware.methods.stopping import GAIN_FACTOR, IN_A_ROW, NUM_AHEAD
 from tests.methods.control_sets.toy import CONTROL_SETS, FAST, MARGINALS, MODEL, run
 
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -102,3 +102,14 @@ def test_more_trials_than_the_budget_pays_for_are_worth_nothing(simulation: Simu
     spent = simulation.problem().trials[-1].decision["spent"]
     assert gain_now(simulation, budget=spent + 1.7) <= gain_now(simulation)
     assert gain_now(simulation, budget=spent + 1.7) > 0
+    for left in (0.9, 1.7, 5.0):
+        values = ControlSetValues(
+            simulation.problem(), replace(simulation.method, budget=spent + left)
+        )
+        costs = [price.mean for i in range(3) if (price := values.cost_of(i)) is not None]
+        assert gain_now(simulation, budget=spent + left) == max(
+            values.space.knowledge([i], count)[0] / (count * costs[i])
+            for count in NUM_AHEAD
+            for i in range(3)
+            if count == 1 or count * costs[i] <= left
+        )

@@ -133,6 +133,8 @@ def test_constraints_failures_and_pending_trials() -> None:
         assert best.feasibility is not None
         assert best.feasibility >= 0.9
         assert best.parameters["b"] <= 0.4 + 1e-6
+    decided = [t.decision for t in simulation.trials if t.record["phase"] == "rule"]
+    assert all(0.0 <= decision["feasibility"] <= 1.0 for decision in decided)
     running = []
     for _ in range(3):
         decision = simulation.ask()
