@@ -140,6 +140,28 @@ def test_a_design_that_knows_costs_keeps_to_its_share(seed: int) -> None:
     assert len({round(c, 6) for c in knows}) == len(blind) == 5
 
 
+def test_what_is_left_pays_for_the_cheapest_corner_alone() -> None:
+    """Where no point that a search begins from is affordable."""
+    cost = AffineCost({"x": 1.0, "y": 1.0}, fixed=0.01)
+    method = CostAware(
+        cost, budget=10.0, initial_trials=3, num_restarts=2, raw_samples=16, stop=False
+    )
+    space = Space.of([Range("x", 0.0, 1.0), Range("y", 0.0, 1.0)])
+    simulation = Simulation(method, space, hyperparameters=FixedHyperparameters(0.3))
+    for index in range(4):
+        simulation.tell(simulation.ask(), Outcome(math.sin(3.0 * index)))
+    budget = sum(entry.charged for entry in simulation.ledger) + 0.0102
+    later = Simulation(
+        replace(method, budget=budget),
+        space,
+        hyperparameters=FixedHyperparameters(0.3),
+        trials=list(simulation.trials),
+    )
+    decision = later.ask()
+    assert isinstance(decision, Decision)
+    assert decision.expected_cost == pytest.approx(0.01, abs=2e-4)
+
+
 PLANE = Space.of([Range("x", 1.0, 100.0, log_scale=True), Range("n", 1, 5, is_integer=True)])
 
 
