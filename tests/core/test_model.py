@@ -8,7 +8,7 @@ import pytest
 import torch
 from botorch.models import SingleTaskGP
 
-from ax_costaware.core.model import FixedHyperparameters, ModelOptions
+from ax_costaware.core.model import FixedHyperparameters, ModelOptions, winsorized
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import CostAware
 from ax_costaware.models import FidelityGP, MaternGP
@@ -79,3 +79,23 @@ def test_models_that_ask_for_it_are_told_of_choices() -> None:
     assert "choices" not in ModelOptions("usual", SingleTaskGP).within(space).options
     assert ModelOptions().within(space) == ModelOptions()
     assert ModelOptions("m", MaternGP).within(Space.of([Range("dose", 0, 1)])).options == {}
+
+
+@pytest.mark.parametrize("minimize", [False, True])
+@pytest.mark.parametrize(
+    ("outcomes", "limit"),
+    [
+        ([-99, 0, 1, 2, 3, 4, 5, 6, 7], 1 - 1.5 * (5 - 1)),
+        ([-99, 0, 1, 2, 3, 4, 5, 6], 0 - 1.5 * (5 - 0)),  # the nearest values, outwards
+        ([-99, 1, 1, 1, 1, 1, 1, 1, 5], 1 - 1.5 * (5 - 1)),  # the best replaces equal quartiles
+        ([-99, 1, 1, 1, 1, 1, 1, 1, 1], -99),
+        ([0, 1, 2, 3, 4, 5, 6, 7, 99], 0),
+    ],
+)
+def test_bad_outliers_alone_are_clipped(
+    outcomes: list[float], limit: float, minimize: bool
+) -> None:
+    values = (-1 if minimize else 1) * torch.tensor(outcomes, dtype=torch.double)
+    found = winsorized(values.flip(0), minimize, 1.5).flip(0)
+    assert found.abs().tolist() == [abs(limit), *(abs(value) for value in outcomes[1:])]
+    assert bool((found.sign() == values.sign()).all())
