@@ -514,15 +514,17 @@ def standing(ours: Array, theirs: Array, level: int) -> int:
 
 
 def summary_table() -> str:
-    """Problems in which the default is ahead of each rival, level with it, and behind."""
+    """Problems in which the default is ahead of each rival, level with it, and behind.
+
+    Of a kind there are the rivals that were run on all its problems.
+    """
     found = kept()
     lines = ["| kind | rival | seeds | half of the budget | the whole budget |", "|---" * 5 + "|"]
     for group, names in groups().items():
         for rival in [*PEERS, "plain Ax"]:
-            both = [n for n in names if {(n, "default"), (n, rival)} <= found.keys()]
-            pairs = [(found[n, "default"], found[n, rival]) for n in both]
-            if not pairs:
+            if not all({(n, "default"), (n, rival)} <= found.keys() for n in names):
                 continue
+            pairs = [(found[n, "default"], found[n, rival]) for n in names]
             counts = []
             for level in (panel.HALF, panel.END):
                 signs = [standing(o, t, level) for o, t in pairs]
@@ -589,13 +591,12 @@ def figure() -> go.Figure:
     drawn = make_subplots(rows=2, cols=3, subplot_titles=titles, vertical_spacing=0.14)
     named: set[str] = set()
     for place, names in enumerate(kinds.values()):
-        complete = [n for n in names if (n, "default") in found]
         for method, (title, colour) in CURVES.items():
-            if not all((n, method) in found for n in complete):
+            if not all((n, method) in found for n in names):
                 continue
-            means = [found[n, method].mean(axis=0) for n in complete]
+            means = [found[n, method].mean(axis=0) for n in names]
             losses = np.exp(np.log(np.maximum(means, _FLOOR)).mean(axis=0))
-            title += " (1 seed)" if min(len(found[n, method]) for n in complete) == 1 else ""
+            title += " (1 seed)" if min(len(found[n, method]) for n in names) == 1 else ""
             _add_curve(drawn, place, losses, title, colour, method not in named)
             named.add(method)
     for method, (title, colour) in FIDELITY_CURVES.items():
@@ -611,8 +612,8 @@ def figure() -> go.Figure:
     drawn.update_layout(
         template="plotly_white",
         margin={"l": 60, "r": 10, "t": 40, "b": 50},
-        legend={"x": 0.71, "y": 0.42, "yanchor": "top"},
-        legend2={"x": 0.71, "y": 0.14, "yanchor": "top"},
+        legend={"x": 0.71, "y": 0.48, "yanchor": "top"},
+        legend2={"x": 0.71, "y": 0.16, "yanchor": "top"},
     )
     return drawn
 
