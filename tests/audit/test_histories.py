@@ -24,6 +24,8 @@ from tests.contract import test_averages as averages
 from tests.contract import test_control_sets as control_sets
 from tests.contract import test_cost_aware as cost_aware
 from tests.contract import test_costly_feedback as costly_feedback
+from tests.contract import test_fidelity as fidelity
+from tests.contract import test_fronts_and_batches as fronts_and_batches
 
 pytestmark = [
     pytest.mark.slow,
@@ -45,9 +47,9 @@ SMALL = 1e-9
 
 CONTRACTS = {
     "cost-aware": (cost_aware.TestCostAware, cost_aware.TestCostAwareMixed),
-    "learned costs": (cost_aware.TestLearnedCosts, cost_aware.TestSwitchingCosts),
+    "learned costs": (cost_aware.TestLearnedCosts, fronts_and_batches.TestSwitchingCosts),
     "Gittins": (cost_aware.TestGittins, cost_aware.TestGittinsDecay),
-    "fidelities": (cost_aware.TestFidelity,),
+    "fidelities": (fidelity.TestFidelity,),
     "control sets": (control_sets.TestControlSets, control_sets.TestControlSetsMixed),
     "costs of values": (control_sets.TestCostsOfValues, control_sets.TestExploreThenCommit),
     "unknown costs": (control_sets.TestUnknownCosts, control_sets.TestPublishedUnknownCosts),

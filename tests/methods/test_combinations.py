@@ -231,7 +231,7 @@ YES: dict[str, list[str | None]] = {
         "fidelity, learned, at most, price",
         "fidelity, switching, table, bound",
         "fidelity, learned, at most, price",
-        "contract/test_cost_aware.py: TestFidelityRepeats",
+        "contract/test_fidelity.py: TestFidelityRepeats",
         None,
         "fidelity, switching, table, bound",
         "fidelity, nonlinear, descriptors",
