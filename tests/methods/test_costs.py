@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ax_costaware.core.problem import Problem
+from ax_costaware.core.problem import Decision, Problem
 from ax_costaware.core.simulation import Outcome, Simulation
 from ax_costaware.costs import log_cost_function
 from ax_costaware.costs.cost import AffineCost, ConstantCost, Cost, ProductCost, TableCost
@@ -340,3 +340,23 @@ def test_a_price_list_finds_what_the_function_finds(monkeypatch: pytest.MonkeyPa
         made.append(rows)
     for one, other in zip(*made, strict=True):
         assert one == {**other, "conc": pytest.approx(other["conc"], abs=1e-3)}
+
+
+def test_an_own_cost_of_a_choice_without_numbers() -> None:
+    """It has no columns of numbers to be evaluated on: it is asked for parameterizations alone."""
+
+    @dataclass(frozen=True)
+    class ByLength(Cost):
+        parameters = ("kind",)
+
+        def evaluate(self, columns: Any) -> Any:
+            raise AssertionError("a string is no number")
+
+        def _of(self, values: Any) -> float:
+            return float(len(values["kind"]))
+
+    space = Space.of([Choice("kind", ("a", "bb", "ccc")), Range("x", 0.0, 1.0)])
+    simulation = Simulation(CostAware(ByLength(), budget=9.0), space)
+    decision = simulation.ask()
+    assert isinstance(decision, Decision)
+    assert decision.expected_cost == len(str(decision.parameters["kind"]))

@@ -16,6 +16,7 @@ from ax_costaware.core.simulation import Outcome
 from ax_costaware.costs import AffineCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import CostAware, MultiFidelity
+from ax_costaware.methods.cost_aware.repeats import repeats_options
 from ax_costaware.methods.cost_aware.rules import GittinsStop, ImprovementPerCostStop
 from ax_costaware.methods.cost_aware.search import Search
 from ax_costaware.space import AtMost, Candidates, Choice, NonlinearConstraint, Range, Space
@@ -230,3 +231,20 @@ def test_constrained_conditional_and_only_parameters_are_refused() -> None:
 def test_settings_are_checked(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         CostAware(cost=1.0, **settings)
+
+
+def test_the_noise_of_one_repeat_is_learned_from_all_spreads() -> None:
+    """Sample variances with their degrees of freedom, pooled by hand; single values say nothing."""
+    simulation = Simulation(METHOD, SPACE)
+    reports = {0.2: [1.0, 2.0, 3.0], 0.5: [0.0, 0.0, 0.0, 0.0, 5.0], 0.8: [7.0]}
+    decision = simulation.ask()
+    assert isinstance(decision, Decision)
+    for x, values in reports.items():
+        row = {"x": x, "folds": len(values)}
+        simulation.tell(replace(decision, parameters=row), Outcome(repeats=values))
+    noise = repeats_options("folds", simulation.problem(), None)["noise"]
+    points, variances, freedom = noise.data
+    assert points == [[0.2], [0.5]]
+    assert variances == pytest.approx([1.0, 5.0])
+    assert freedom == [2.0, 4.0]
+    assert noise.pooled == pytest.approx((2 * 1.0 + 4 * 5.0) / 6)
