@@ -36,6 +36,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, final
 
 from ax_costaware.argument_checks import (
@@ -299,8 +300,17 @@ class BudgetState:
     further: Mapping[str, BudgetState] = field(default_factory=dict)
     """States of further budgets, by the name of their unit."""
 
-    def pays(self, cost: float | None) -> bool:
-        """True if a cost can be paid. An unknown cost (None) is paid by any budget left."""
+    def pays(
+        self, cost: float | None, further: Mapping[str, float | None] = MappingProxyType({})
+    ) -> bool:
+        """True if a cost can be paid. An unknown cost (None) is paid by any budget left.
+
+        Args:
+            cost: The cost.
+            further: Costs in further units, by name.
+        """
+        if not all(self.further[unit].pays(other) for unit, other in further.items()):
+            return False
         if self.limit is None:
             return True
         return self.limit > 0 if cost is None else cost <= self.limit

@@ -283,9 +283,9 @@ def record_of(method: Method, problem: Problem, decision: Decision) -> dict[str,
     if method.trial_costs.metric is not None:
         record = {"cost_metric": method.trial_costs.metric, **record}
     if method.trial_costs.further:
-        costs = further_costs(method, problem, [decision.parameters])
-        record[FURTHER_COSTS] = {unit: cost for unit, (cost,) in costs.items()}
-        known = [f"{cost:.4g} {unit}" for unit, (cost,) in costs.items() if cost is not None]
+        (costs,) = further_costs(method, problem, [decision.parameters])
+        record[FURTHER_COSTS] = costs
+        known = [f"{cost:.4g} {unit}" for unit, cost in costs.items() if cost is not None]
         record["why"] += f" It costs {', '.join(known)}, too." if known else ""
     if method.traits.may_skip:
         record["objective"] = problem.objective

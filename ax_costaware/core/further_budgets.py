@@ -62,24 +62,15 @@ def further_states(
 
 def further_costs(
     method: Budgeted, problem: Problem, rows: Sequence[Row]
-) -> dict[str, list[float | None]]:
+) -> list[dict[str, float | None]]:
     """Return the expected costs of trials in further units; None before any is reported."""
-    found: dict[str, list[float | None]] = {}
+    found: list[dict[str, float | None]] = [{} for _ in rows]
     for unit, other in method.trial_costs.further.items():
         at, metric = problem_in(problem, unit, other), other.trial_costs.metric
-        is_known = metric is None or any(t.reported_cost is not None for t in at.trials)
-        found[unit] = other.trial_costs.expected(at, rows) if is_known else [None] * len(rows)
+        if metric is None or any(trial.reported_cost is not None for trial in at.trials):
+            costs = other.trial_costs.expected(at, rows)
+        else:
+            costs = [None] * len(rows)
+        for each, cost in zip(found, costs, strict=True):
+            each[unit] = cost
     return found
-
-
-def payable(
-    method: Budgeted, problem: Problem, rows: Sequence[Row], initial: bool = False
-) -> list[bool]:
-    """Return a mask of the trials that all further budgets pay for."""
-    if not method.trial_costs.further:
-        return [True] * len(rows)
-    states = further_states(method, problem, initial)
-    costs = further_costs(method, problem, rows)
-    return [
-        all(state.pays(costs[unit][i]) for unit, state in states.items()) for i in range(len(rows))
-    ]

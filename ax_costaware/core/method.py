@@ -25,7 +25,7 @@ from ax_costaware.argument_checks import (
 )
 from ax_costaware.core.account import Budgeted, BudgetState
 from ax_costaware.core.failures import is_near_failures
-from ax_costaware.core.further_budgets import payable
+from ax_costaware.core.further_budgets import further_costs
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.model import FixedHyperparameters, GivenModel, ModelOptions
 from ax_costaware.core.problem import Best, Decision, Problem, Stop
@@ -252,7 +252,7 @@ class Method(Budgeted, ABC):
         state = self.budget_state(problem, initial=True)
         for row in problem.drawn(_MAX_DRAWS if state.pays(None) else 0):
             cost = self.with_switching_cost(problem, row, self.cost_at(row))
-            if state.pays(cost) and all(payable(self, problem, [row], initial=True)):
+            if state.pays(cost, further_costs(self, problem, [row])[0]):
                 return self.initial_decision(problem, row, cost, state)
         return self.unfinished_design(self.exhausted(problem, state), state)
 

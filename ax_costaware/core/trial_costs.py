@@ -49,6 +49,9 @@ class TrialCosts:
     switching: SwitchingCost | None = None
     """Switching costs, on top of all other costs; None without any."""
 
+    unit: str | None = None
+    """Name of the unit of cost, if it has one."""
+
     further: Mapping[str, Budgeted] = field(default_factory=dict)
     """Methods with a further cost and its budget alone, by the name of the unit."""
 

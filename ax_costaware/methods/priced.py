@@ -26,7 +26,7 @@ from ax_costaware.argument_checks import (
 )
 from ax_costaware.core.account import BudgetState
 from ax_costaware.core.failures import LearnFailures, failures_as_constraint
-from ax_costaware.core.further_budgets import further_costs, payable
+from ax_costaware.core.further_budgets import further_costs
 from ax_costaware.core.history import PastTrial
 from ax_costaware.core.method import origin_of
 from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop
@@ -196,13 +196,13 @@ class PricedMethod(CostedMethod):
         tried = [*problem.earlier_in_batch, *(trial.parameters for trial in problem.trials)]
         rows += [row for row in keeping if problem.space.meets(row) and row not in tried]
         expected = self.trial_costs.expected(problem, rows)
-        are_payable = payable(self, problem, rows, initial=True)
-        priced = [
-            (row, self.with_switching_cost(problem, row, cost))
-            for row, cost, is_payable in zip(rows, expected, are_payable, strict=True)
-            if is_payable
+        further = further_costs(self, problem, rows)
+        affordable = [
+            (row, cost, others)
+            for row, alone, others in zip(rows, expected, further, strict=True)
+            if (cost := self.with_switching_cost(problem, row, alone)) is not None
+            and state.pays(cost, others)
         ]
-        affordable = [(row, c) for row, c in priced if c is not None and state.pays(c)]
         if not affordable:
             reported = [t.reported_cost for t in problem.trials if t.reported_cost is not None]
             # A cost model of few reports may be far too high, so a trial is run all the same.
@@ -211,14 +211,13 @@ class PricedMethod(CostedMethod):
             if measured:
                 raise SpaceExhausted  # the model then searches the whole space, or stops
             return self.unfinished_design(self.exhausted(problem, state), state)
-        amounts = [cost for _, cost in affordable]
-        for unit, costs in further_costs(self, problem, [row for row, _ in affordable]).items():
-            amounts = [
-                max(a, rates[unit] * (c or 0.0)) for a, c in zip(amounts, costs, strict=True)
-            ]
+        amounts = [
+            max([cost, *(rates[unit] * (other or 0.0) for unit, other in others.items())])
+            for _, cost, others in affordable
+        ]
         part = max(part, _COST_RATIO * min(amounts))
         place = next(i for i, amount in enumerate(amounts) if amount <= part)
-        row, cost = affordable[place]
+        row, cost, _ = affordable[place]
         limit = min(part, state.limit or part)
         why = f"{origin_of(problem, row)}, of those that cost at most {limit:.3g}."
         return self.initial_decision(problem, row, cost, state, why)

@@ -141,17 +141,17 @@ def spending(client: SessionClient) -> Spending:
     method = session.method
     trials = past_trials(session.experiment, method)
     further = {
-        unit: _spending(other, [in_unit(trial, unit, other) for trial in trials], unit)
+        unit: _spending(other, [in_unit(trial, unit, other) for trial in trials])
         for unit, other in method.trial_costs.further.items()
     }
-    return replace(_spending(method, trials, getattr(method, "unit", None)), further=further)
+    return replace(_spending(method, trials), further=further)
 
 
-def _spending(method: Budgeted, trials: Sequence[PastTrial], unit: str | None) -> Spending:
+def _spending(method: Budgeted, trials: Sequence[PastTrial]) -> Spending:
     """Return the account of one budget."""
     entries = ledger_of(trials, method)
     left = remaining(entries, method.budget)
-    return Spending(method.budget, spent(entries), left, entries, unit)
+    return Spending(method.budget, spent(entries), left, entries, method.trial_costs.unit)
 
 
 def origin_of(entry: LedgerEntry) -> str:

@@ -207,7 +207,7 @@ class CostAware(PricedMethod):
     @property
     def trial_costs(self) -> PricedCosts:
         """Costs of trials by ``cost``, and by ``further_budgets``."""
-        return replace(super().trial_costs, further=self._further)
+        return replace(super().trial_costs, unit=self.unit, further=self._further)
 
     @property
     def traits(self) -> Traits:

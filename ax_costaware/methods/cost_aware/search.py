@@ -37,7 +37,7 @@ from ax_costaware.core.optimize import possible
 from ax_costaware.core.problem import Problem
 from ax_costaware.core.switching import keeping_settings, next_cost
 from ax_costaware.costs import CostFunction, log_cost_function
-from ax_costaware.costs.cost_model import own_cost
+from ax_costaware.costs.cost_model import own_cost, whole_cost
 from ax_costaware.methods.priced import PricedMethod
 from ax_costaware.models.fantasies import fantasized
 from ax_costaware.models.posterior import FunctionalPosterior
@@ -113,7 +113,7 @@ class Search(Generic[Priced]):
         shares = setup_cost(self.problem, self.method) and batch_size(self.problem) > 1
         if not shares and not self.method.trial_costs.further:
             return self.cost
-        return next_cost(self.method, self.problem, is_compared=True)
+        return next_cost(self.method, self.problem, whole_cost(self.cost), is_compared=True)
 
     @property
     def unaffordable_reason(self) -> str:
@@ -121,7 +121,7 @@ class Search(Generic[Priced]):
         if self.budget_state.is_capped:
             return f"no trial is expected to cost at most {self.method.max_trial_cost:g}"
         if further := self.budget_state.further:
-            first, unit = self.budget_state.remaining or 0.0, getattr(self.method, "unit", None)
+            first, unit = self.budget_state.remaining or 0.0, self.method.trial_costs.unit
             left = [f"{first:.3g} {unit or ''}".strip()]
             left += [f"{state.remaining or 0.0:.3g} {name}" for name, state in further.items()]
             return f"what is left of the budgets, {' and '.join(left)} pays for no trial"

@@ -268,7 +268,7 @@ class TreeSearch(AverageQueries):
         state = self.budget_state(problem, initial=True)
 
         def is_paid(cell: Cell) -> bool:
-            return state.pays(*self.cell_costs([cell]))
+            return state.pays(self.cell_costs([cell])[0])
 
         levels = [
             level
